@@ -25,7 +25,8 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _MOST_REWRITTEN: Final = 256 * 1024
 """Beyond this, a hostile document that only starts like ours could grow a hundredfold when written."""
-_DEEPEST_INDENT = b"\n" + b"  " * MAX_DEPTH
+_DEEP_INDENT = b"\n" + b"  " * 40
+"""Deeper than what we write is, and than what may be nested: such a document takes the longer road."""
 
 
 class JsonError(ValueError):
@@ -37,7 +38,7 @@ def may_be_as_written(data: bytes) -> bool:
 
     If those bytes are equal, it is nested no deeper than is allowed.
     """
-    return len(data) <= _MOST_REWRITTEN and data.startswith(b"{\n  ") and _DEEPEST_INDENT not in data
+    return len(data) <= _MOST_REWRITTEN and data.startswith(b"{\n  ") and _DEEP_INDENT not in data
 
 
 def loads(data: bytes) -> JsonValue:

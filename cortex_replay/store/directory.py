@@ -27,7 +27,7 @@ __all__ = ["DirectorySource"]
 
 _NOT_OURS: Final = frozenset({".git", STATE_FOLDER})
 """At the root of a flat store, what belongs to git and to writers is no part of it."""
-_FIRST_READ: Final = 32 * 1024
+_FIRST_READ: Final = 16 * 1024
 _MAX_FOLDER_DEPTH: Final = 64
 
 
@@ -137,11 +137,7 @@ class DirectorySource:
                             opened.close()
                         opened, current = None, folder
                         opened = self._folder(folder)
-                    descriptor = opened.open_file(name)
-                    try:
-                        data = os.read(descriptor, _FIRST_READ)
-                    finally:
-                        os.close(descriptor)
+                    data = opened.read_start(name, _FIRST_READ)
                 except (OSError, UnicodeError) as error:
                     yield file, _finding_of(path, error)
                     continue

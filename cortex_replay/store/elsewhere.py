@@ -108,11 +108,12 @@ class Elsewhere:
     ) -> Iterator[tuple[File, bytes | Finding]]:
         """What was read here; what is missing here is fetched, together, at the end."""
         missing: list[File] = []
-        for file, data in read:
+        for found in read:
+            file, data = found
             if is_missing(data) and self:
                 missing.append(file)
             else:
-                yield file, data
+                yield found
         if missing:
             yield from self.get_many(missing)
 

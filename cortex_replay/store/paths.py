@@ -73,7 +73,7 @@ def are_plain_paths(paths: Sequence[str]) -> bool:
         len(data.translate(None, _NEVER_PLAIN)) == len(data)
         and "\n\n" not in components  # an empty one
         and "\n." not in components  # `.`, `..`, or one that merely starts with a dot
-        and len(set(joined.lower().split("\n"))) == len(paths)
+        and len(set(paths if joined == (lower := joined.lower()) else lower.split("\n"))) == len(paths)
     )
 
 

@@ -207,8 +207,8 @@ def layout_of(index: Index, has_nested_folder: bool) -> Layout:
     prefix = f"{NESTED_FOLDER}/"
     if index.shards:
         return Layout.NESTED  # crtx-llm, which has the other one, knows no shards
-    if index.rows:
-        nested = all(row.path.startswith(prefix) for row in index.rows)
+    if paths := [row[0] for row in index.rows]:
+        nested = min(paths).startswith(prefix) and max(paths).startswith(prefix)  # and so do all between
     else:
         nested = "format" in index.header or has_nested_folder
     return Layout.NESTED if nested else Layout.FLAT

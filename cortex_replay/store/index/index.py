@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
 
@@ -128,7 +128,8 @@ def content_key(row: Row) -> ContentKey:
 
 def continued_by(row: Row) -> str | None:
     """The prompt hash of what the request of a row continues, if it does not stand in its file whole."""
-    return row.continues if isinstance(row, FixtureRow | ScopedRow) else None
+    parent: str | None = getattr(row, "continues", None)  # asked of every row, so in the fastest way
+    return parent
 
 
 _KEY_SLICES: Final[dict[type[Row], slice]] = {
@@ -186,15 +187,9 @@ class IndexSyntaxError(ValueError):
 
 
 _STRING = r'"((?:[^"\\\x00-\x08\x0a-\x1f\x7f]++|\\.)*+)"'
-# What stands between the quotes of rows as this project writes them.
-_BEFORE_PATH: Final = "[[fixture]]\npath = "
-_BETWEEN: Final = ("\nblake3 = ", "\nmodel = ", "\nprompt_hash = ")
-_CONTINUES: Final = '"\ncontinues = "'
-_LINK: Final = "\0"
-"""Stands for that, in a text that holds none."""
 _make_row: Final[Callable[[Iterable[str | None]], FixtureRow]] = partial(tuple.__new__, FixtureRow)
 """``FixtureRow._make`` without a step through Python for each row."""
-_NOT_PLAIN: Final = bytes([*range(0x0A), *range(0x0B, 0x20), 0x5C, 0x7F])
+_NOT_PLAIN: Final = bytes([*range(0x20), 0x5C, 0x7F])
 _PAIR = re.compile(
     rf"[ \t]*([A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:{_STRING}|([+-]?(?:0|[1-9][0-9]*))|(true|false))[ \t]*"
 )
@@ -203,7 +198,16 @@ _EMPTY_TABLE = re.compile(r"[ \t]*fixture[ \t]*=[ \t]*\[[ \t]*\][ \t]*")
 _COMMENT = re.compile(r"[ \t]*(?:#[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?")
 _CHARACTERS: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
-_GAP = re.compile(r"\n(?:\n++|#[^\x00-\x08\x0a-\x1f\x7f]*+\n)++")
+_ROW = re.compile(
+    r'\[\[fixture\]\]\npath = "([^"]*)"\nblake3 = "([^"]*)"\nmodel = "([^"]*)"\nprompt_hash = "([^"]*)"\n'
+    r'(?:continues = "([^"]*)"\n)?'
+)
+_PIECES: Final = 6
+"""What a text is cut into by each row: the values, and what stands behind them."""
+_PROBE: Final = 4096
+_BLANK_LINES: Final = r"(?:\n++|#[^\x00-\x08\x0a-\x1f\x7f]*+\n)"
+_GAP = re.compile(rf"\n{_BLANK_LINES}++")
+_BLANK = re.compile(rf"{_BLANK_LINES}*+")
 _EXCHANGE = re.compile(r'\n\[\[exchange\]\](?:\n[a-z0-9_]++ = "[^"\\\x00-\x1f\x7f]*+")++(?=\n)')
 _PLAIN: Final = r'"([^"\\\x00-\x1f\x7f]*+)"'
 _SCOPED = re.compile(
@@ -222,40 +226,46 @@ def parse_index(text: str) -> Index:
     Raises:
         IndexSyntaxError: A line is outside the grammar.
     """
-    # Nearly all of a grid is gaps. What is left without them reads as the same rows.
     try:
-        return _parse_compact(_GAP.sub("\n", text))
+        return _parse_rows(text) or _parse_tables(text)
     except IndexSyntaxError:
         return _parse_lines(text)  # which fails at the line that a person sees
 
 
-def _parse_compact(text: str) -> Index:
+def _parse_rows(text: str) -> Index | None:
+    """The index, if all of its rows are those of fixtures, as this project writes them."""
+    head, rows = _cut_at_rows(text)
+    if not rows:
+        return None
+    parser = _Parser(head)
+    parser.lines(0, len(head))
+    parser.rows(rows, len(head))
+    return parser.finish()
+
+
+def _parse_tables(text: str) -> Index:
+    """The index, with other tables as this project writes them."""
+    text = _GAP.sub("\n", text)  # what is left reads as the same rows
     head, _, body = text.partition("\n[[")
     body = f"\n[[{body}"
     exchanges = ""
     scoped: list[ScopedRow] = []
     parts: list[PartRow] = []
-    # Most stores have no other table, and looking for each takes longer than to count one character.
-    has_others = body.count("[") != 2 * body.count(_BEFORE_PATH)
-    if has_others and "\n[[exchange]]\n" in body:
+    if "\n[[exchange]]\n" in body:
         exchanges = "".join(_EXCHANGE.findall(body))
         body = _EXCHANGE.sub("", body)
-    if has_others and "\n[[scoped]]\n" in body:
+    if "\n[[scoped]]\n" in body:
         scoped = [ScopedRow._make(found.groups()) for found in _SCOPED.finditer(body)]
         body = _SCOPED.sub("", body)
-    if has_others and "\n[[part]]\n" in body:
+    if "\n[[part]]\n" in body:
         # There are few among many rows: only what may be one is looked at closely.
         candidates, body = _cut_out(body, "\n[[part]]\n")
         parts = [PartRow._make(found.groups()) for found in map(_PART.fullmatch, candidates) if found]
         if len(parts) != len(candidates):
             return _parse_lines(text)
-    rows = _rows_as_written(body[1:])
-    if not rows:
+    index = _parse_rows(head + body)
+    if index is None:
         return _parse_lines(text)
-    parser = _Parser(head)
-    parser.lines(0, len(head))
-    parser.rows(rows, len(head))
-    index = parser.finish()
     index.exchanges.extend(_parse_lines(exchanges).exchanges)
     index.scoped.extend(scoped)
     index.parts.extend(parts)
@@ -282,42 +292,24 @@ def _cut_out(text: str, start: str) -> tuple[list[str], str]:
     return pieces, "".join([*rest, text[done:]])
 
 
-def _rows_as_written(text: str) -> list[FixtureRow]:
-    """The rows of a text that consists of nothing but rows as this project writes them, else none.
+def _cut_at_rows(text: str) -> tuple[str, list[FixtureRow]]:
+    """What stands before the rows of a text, and the rows, if behind each is nothing but a gap, else none.
 
-    Reading line by line gives the same rows in ten times the time. Without escapes every quote ends
-    or starts a value, so cutting at the quotes gives the values and what stands between them; and a
-    value with a line feed in it would make one too many. What a row continues stays with the value before it
-    until then, so rows with and without it have as many values.
+    Reading line by line gives the same rows in ten times the time. A value without quotes, escapes and line
+    feeds is what stands between its quotes; and where all that is cut out stands in whole lines, so do rows.
     """
-    data = text.encode()
-    if len(data.translate(None, _NOT_PLAIN)) != len(data):
-        return []
-    pieces = text.split(_CONTINUES)  # and not replace, which would look for each twice
-    links = len(pieces) - 1
-    text = _LINK.join(pieces)
-    parts = text.split('"')
-    count = len(parts) // 8
+    if not all(map(_BLANK.fullmatch, _ROW.split(text[:_PROBE])[_PIECES:-1:_PIECES])):
+        return "", []  # that it is in vain is nearly always to be seen at the start
+    head, *pieces = _ROW.split(text)
+    gaps = set(pieces[_PIECES - 1 :: _PIECES])
+    columns = [pieces[i::_PIECES] for i in range(_PIECES - 1)]
+    values = "".join(chain(*columns[:-1], filter(None, columns[-1]))).encode()
     is_as_written = (
-        count > 0
-        and len(parts) == 8 * count + 1
-        and parts[0] == _BEFORE_PATH
-        and all(parts[2 + 2 * i :: 8].count(name) == count for i, name in enumerate(_BETWEEN))
-        and parts[8:-1:8].count(f"\n{_BEFORE_PATH}") == count - 1
-        and parts[-1] == "\n"
-        and text.count("\n") == 5 * count
+        (not head or head.endswith("\n"))
+        and all(map(_BLANK.fullmatch, gaps))
+        and len(values.translate(None, _NOT_PLAIN)) == len(values)
     )
-    if not is_as_written:
-        return []
-    hashes = parts[7::8]
-    parents: Iterable[str | None] = repeat(None, count)
-    if links:
-        halves = [value.partition(_LINK) for value in hashes]
-        hashes = [key for key, _, _ in halves]
-        parents = [parent if link else None for _, link, parent in halves]
-        if count - parents.count(None) != links:  # one stands elsewhere in its row, or twice
-            return []
-    return list(map(_make_row, zip(parts[1::8], parts[3::8], parts[5::8], hashes, parents, strict=True)))
+    return (head, list(map(_make_row, zip(*columns, strict=True)))) if is_as_written else ("", [])
 
 
 class _Parser:

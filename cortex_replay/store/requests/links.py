@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -99,8 +99,7 @@ class Links:
     @classmethod
     def of(cls, index: Index, read: Callable[[NamedFile], bytes]) -> Links:
         """Those of an index that is in memory as a whole."""
-        has_links = any(map(continued_by, index.fixtures)) or any(map(continued_by, index.scoped))
-        rows = parents_in(index) if has_links else {}
+        rows = parents_in(index) if any(map(continued_by, index.rows)) else {}
         parts = {row.blake3: row for row in index.parts}
         return cls(rows.get, parts.get, read)
 
@@ -228,7 +227,9 @@ def sort_by_links(rows: Iterable[Row]) -> list[Row]:
 
     Those that continue nothing that is listed, or each other in a circle, come last.
     """
-    ordered = sorted(rows, key=attrgetter("path"))
+    ordered = sorted(rows, key=itemgetter(0))
+    if set(map(continued_by, ordered)) <= {None}:
+        return ordered
     waiting: defaultdict[tuple[str | None, str], list[Row]] = defaultdict(list)
     begin: list[Row] = []
     for row in ordered:
@@ -237,8 +238,6 @@ def sort_by_links(rows: Iterable[Row]) -> list[Row]:
             begin.append(row)
         else:
             waiting[row.model, parent].append(row)
-    if not waiting:
-        return ordered
     done: list[Row] = []
     stack = begin[::-1]
     while stack:
