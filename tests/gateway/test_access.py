@@ -306,3 +306,36 @@ def test_who_shows_pages_lets_no_other_page_in(headers: list[tuple[bytes, bytes]
     refused = PAGE.enter("/t-token/data/store", [(b"host", b"127.0.0.1:80"), *headers])
 
     assert refused == Refusal(403, "other pages are not served here")
+
+
+CONTROL_PATHS = [
+    *("/-/faults", "/-/ledger", "//-/ledger", "/-//ledger", "///-///ledger", "/s-x/-/ledger"),
+    *("/s-x//-/ledger", "//s-x/-/ledger"),
+]
+
+
+@pytest.mark.parametrize("path", CONTROL_PATHS)
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+def test_the_control_door_needs_the_token_however_it_is_written(path: str, is_open: bool) -> None:
+    """Also where clients of providers need none."""
+    access, host = Access(["here"], "right", is_open=lambda _: is_open), (b"host", b"here")
+
+    for wrong in (b"", b"wrong", b"righ"):
+        entry = access.enter(path, [host, (b"x-cortex-replay-token", wrong)])
+        assert entry == Refusal(401, "the token is missing or wrong"), wrong
+    for entry in (
+        access.enter(path, [host, (b"x-cortex-replay-token", b"right")]),
+        access.enter(f"/t-right{path}", [host]),
+    ):
+        assert isinstance(entry, Entry)
+        assert entry.path.startswith("/-/")
+        assert "//" not in entry.path
+
+
+@pytest.mark.parametrize("path", ["/rpc", "//rpc"])
+def test_the_rpc_asks_for_tokens_itself_and_nothing_beside_it(path: str) -> None:
+    access, host = Access(["here"], "right", has_rpc=True), [(b"host", b"here")]
+
+    assert isinstance(access.enter(path, host), Entry)
+    assert isinstance(access.enter(f"{path}/x", host), Refusal)
+    assert isinstance(Access(["here"], "right").enter(path, host), Refusal)

@@ -166,6 +166,28 @@ def test_the_room_of_large_bodies_is_shared_and_given_back(root: Path) -> None:
     assert set(held) == {0}
 
 
+def test_a_body_in_pieces_takes_room_while_it_comes(root: Path) -> None:
+    """Nobody knows beforehand how large it will be."""
+    free: list[int] = []
+
+    async def main(run: Run) -> None:
+        app = app_of(run)
+        app._max_body = app._room.most
+
+        class Watching(bytes):
+            def __len__(self) -> int:  # asked when a piece is counted
+                free.append(app._room.free)
+                return super().__len__()
+
+        pieces = [Watching(b"x" * FREE_BYTES) for _ in range(4)]
+        assert (await Client(app).send("/openai/v1/embeddings", *pieces)).status == 424
+        assert app._room.free == app._room.most
+
+    with run_over(root) as run:
+        asyncio.run(main(run))
+    assert min(free) < max(free)
+
+
 def test_a_body_in_pieces_waits_for_room() -> None:
     """Its size is not known beforehand: it takes more as it grows, and waits where there is none."""
 
