@@ -1,19 +1,22 @@
-"""Messages of a WebSocket on their way to a provider: what must not leave does not, in any mode."""
+"""Messages of a WebSocket: what must not leave does not, in any mode; and who hears which session."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cortex_replay import Store
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.routes import Route
-from cortex_replay.engine.ws.sessions import SessionTape
+from cortex_replay.engine.ws.sessions import SessionTape, opening_request
 from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Pace
 from cortex_replay.gateway.session_socket import Played, SessionSocket
+from cortex_replay.gateway.websocket_connection import Gone
 from tests.engine.http.harness import run_over
 
 LABELLED = ["[SENSITIVITY:high] the plan", '{"type":"x","text":"[sens:high] the plan"}', '{"[sens:high]":1}']
@@ -59,3 +62,52 @@ def test_labelled_text_leaves_only_where_it_may(
                 asyncio.run(send(message))
 
     assert upstream.heard == ["Hello.", *([message] if leaves else [])]
+
+
+class _Client:
+    """Says one thing, and leaves."""
+
+    subprotocol = None
+
+    def __init__(self) -> None:
+        self.heard: list[str | bytes] = []
+        self._has_spoken = False
+
+    async def accept(self, _: object) -> None:
+        pass
+
+    async def send(self, message: str | bytes) -> None:
+        self.heard.append(message)
+
+    async def receive(self) -> str:
+        if self._has_spoken:
+            raise Gone
+        self._has_spoken = True
+        return "Hi"
+
+
+def test_each_scope_hears_the_sessions_in_turn(tmp_path: Path) -> None:
+    """What it has not heard yet comes first; what others heard makes no difference."""
+    opening = Call("GET", Route("openai", "/v1/realtime", None))
+    recorded = []
+    for said in ("one", "two"):
+        tape = SessionTape(opening_request(opening), None)
+        tape.add_sent("Hi")
+        tape.add_received(said)
+        recorded.append(tape.exchange())
+    store = Store.create(tmp_path)
+    store.add_exchange(replace(recorded[0], then=(recorded[1].wire,)))
+    store.commit()
+
+    with run_over(tmp_path) as run:
+        played = Played()
+
+        def hear(scope: str) -> list[str | bytes]:
+            client = _Client()
+            parts: Any = (client, run.engine(), None, Pace(), run.scope(scope), opening, None, played)
+            asyncio.run(SessionSocket(*parts).serve())
+            return client.heard
+
+        assert [hear(scope) for scope in ("a", "a", "b", "a", "b")] == [
+            *(["one"], ["two"], ["one"], ["one"], ["two"])
+        ]

@@ -49,14 +49,15 @@ def record(root: Path, road: str, *texts: str) -> None:
         ("live", "new", 1, "old"),
     ],
 )
+@pytest.mark.parametrize("every_answer", [False, True])
 def test_what_a_mode_gives_asks_and_keeps(
-    tmp_path: Path, road: str, mode: str, given: str, asked: int, kept: str
+    tmp_path: Path, road: str, mode: str, given: str, asked: int, kept: str, every_answer: bool
 ) -> None:
     record(tmp_path, road, "old")
     upstream, idle = Spoken(road, "new"), Spoken(road)
     before = sorted(file.read_bytes() for file in tmp_path.rglob("*.json"))
 
-    assert run_in(tmp_path, mode, upstream.ask) == said(road, given)[0]
+    assert run_in(tmp_path, mode, upstream.ask, every_answer=every_answer) == said(road, given)[0]
     assert len(upstream.asked) == asked
     after = sorted(file.read_bytes() for file in tmp_path.rglob("*.json"))
     assert (after == before) == (kept == "old"), "and nothing else is written"
