@@ -7,7 +7,7 @@ import pytest
 from cortex_replay import LlmResponse, StreamChunk, TokenUsage
 from cortex_replay.canonical import JsonValue
 from cortex_replay.engine.http.call import Call
-from cortex_replay.engine.http.opaque import encode_body, opaque_key, opaque_request
+from cortex_replay.engine.http.opaque import encode_body, is_worth_keeping, opaque_key, opaque_request
 from cortex_replay.engine.http.render import reply_of_wire
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.tapes import AnswerTape, StreamTape
@@ -99,3 +99,10 @@ def test_an_answer_counts_without_the_end_of_its_last_event(protocol: str, size:
         assert stored is not None
         assert reply_of_wire(stored).body == data
         assert decode_recording(stored, request.model).text == "Hello."
+
+
+def test_only_an_answer_that_would_be_the_same_tomorrow_is_worth_keeping() -> None:
+    kept = {status for status in range(100, 600) if is_worth_keeping(status)}
+
+    assert {200, 201, 204, 400, 404, 413, 422} <= kept
+    assert kept.isdisjoint([301, 302, 401, 403, 408, 409, 425, 429, *range(500, 600)])
