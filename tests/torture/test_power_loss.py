@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -15,16 +16,16 @@ import pytest
 from cortex_replay import Store
 from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
-from tests.sampling import IS_TORTURE
+from tests.sampling import IS_TORTURE, sample
 from tests.torture import traced
 from tests.torture.plans import SCRATCH, assert_tidy, digests, fixture, sound_answers
 from tests.torture.power_loss import State, Verdict, by_store, look
 from tests.torture.strace import Event, trace
 
 STUMBLES: Final = 600 if IS_TORTURE else 5
-MOST: Final = 20_000 if IS_TORTURE else 1000
+MOST: Final = 20_000 if IS_TORTURE else 300
 MOST_WITHOUT_SYNC: Final = 300 if IS_TORTURE else 10
-RECOVERED: Final = 1 if IS_TORTURE else 5
+RECOVERED: Final = 1 if IS_TORTURE else 15
 SYNCS: Final = {
     "all": "",
     "files": r"tmp$|\.add$|\.replace$",
@@ -105,8 +106,7 @@ def test_commits_survive_a_loss_of_power(calm: list[Event], judge: Judge) -> Non
     assert len(outcome.states) > 50
 
 
-@pytest.mark.parametrize("way", traced.WAYS)
-@pytest.mark.parametrize("commit", ["first", "second"])
+@pytest.mark.parametrize(("way", "commit"), sample(product(traced.WAYS, ["first", "second"]), 3))
 def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way: str, commit: str) -> None:
     """At every call of a commit, and at two calls after each other; and the next writer can go on."""
     wrong: list[str] = []
@@ -128,7 +128,7 @@ def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way
         assert_tidy(judge.root, abandoned=store.abandoned().answers)
 
 
-@pytest.mark.parametrize("left_out", SYNCS)
+@pytest.mark.parametrize("left_out", sample(SYNCS, 4))
 def test_every_sync_is_needed(calm: list[Event], judge: Judge, left_out: str) -> None:
     """The same look at the same calls, with some or all of the fsyncs left out, finds bad states."""
     calls = [event for event in calm if event.call != "sync" or not re.search(SYNCS[left_out], event.path)]
