@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from cortex_replay import LlmRequest, PromptCachePlan, blake3_hex
-from cortex_replay.canonical import exchange_bytes, f32_text, require_contract_writer
+from cortex_replay.canonical import exchange_bytes, f32_text, is_encodable, require_contract_writer
 from tests.builder import ask
 from tests.golden import read_vectors
 
@@ -178,6 +178,11 @@ def test_call_ids_are_numbered_by_first_appearance() -> None:
 def test_f32_text(value: float, text: str) -> None:
     """The shortest digits that name the f32, laid out as the reference does."""
     assert text == f32_text(value)
+
+
+@pytest.mark.parametrize(("text", "can"), [("plain", True), ("\U0001f600", True), ("\ud83d", False)])
+def test_half_of_a_surrogate_pair_cannot_be_hashed(text: str, can: bool) -> None:
+    assert is_encodable(text) is can
 
 
 def test_a_json_writer_with_other_numbers_is_refused() -> None:

@@ -33,6 +33,12 @@ def test_every_bug_can_be_planted() -> None:
     assert catalogue.problems(MUTANTS) == []
 
 
+def test_there_are_many_and_tests_see_nearly_all() -> None:
+    assert len(MUTANTS) >= 150
+    assert sum(mutant.survives is None for mutant in MUTANTS) >= report.SHARE * len(MUTANTS)
+    assert {mutant.origin for mutant in MUTANTS} == set(catalogue.ORIGINS)
+
+
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_sample_of_them_is_seen(group: int) -> None:
     chosen = catalogue.sample(MUTANTS, 20, program.commit_id())[group::GROUPS]
@@ -185,6 +191,9 @@ def test_a_list_that_says_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "part.toml").write_text('[[mutant]]\nname = "a"\ntests = []\ntypo = 1\n')
 
     with pytest.raises(NoMutant, match=r"part\.toml: a: .*typo"):
+        catalogue.load(tmp_path)
+    (tmp_path / "part.toml").write_text("[[mutant]]name")
+    with pytest.raises(NoMutant, match=r"part\.toml: Expected newline"):
         catalogue.load(tmp_path)
 
 

@@ -59,7 +59,11 @@ def load(folder: Path = FOLDER) -> list[Mutant]:
 
 
 def _read(path: Path) -> Iterator[Mutant]:
-    for row in tomllib.loads(path.read_text())["mutant"]:
+    try:
+        rows = tomllib.loads(path.read_text()).get("mutant", [])
+    except tomllib.TOMLDecodeError as error:
+        raise NoMutant(f"{path.name}: {error}") from None
+    for row in rows:
         try:
             yield Mutant(**{**row, "tests": tuple(row["tests"])}, part=path.stem)
         except (KeyError, TypeError) as error:

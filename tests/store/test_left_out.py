@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Answer, FixtureIntegrityFailed, Store
+from cortex_replay.store.check import check_listing
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.left_out import LeftOut
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cli.commands import run
@@ -76,6 +78,7 @@ def test_a_listed_file_counts_all_the_same(builder: StoreBuilder, stranger: str)
     assert builder.codes() == ["mismatch"]
     path.unlink()
     assert builder.codes() == ["missing"]
+    assert [one.code for one in check_listing(DirectorySource(builder.root)).findings] == ["missing"]
 
 
 def test_what_is_left_out_is_never_adopted(builder: StoreBuilder) -> None:

@@ -122,6 +122,17 @@ def test_a_folder_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     assert_sound(tmp_path, LIMIT + 1)
 
 
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("elsewhere")])
+def test_so_is_whatever_else_is_called_so(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "index")
+    before = (tmp_path / "index").lstat()
+
+    make_store(tmp_path, LIMIT + 1)
+
+    assert (tmp_path / "index").lstat()[:8] == before[:8]
+    assert_sound(tmp_path, LIMIT + 1)
+
+
 def test_a_recording_touches_one_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_store(tmp_path, 40)
     before = files_of(tmp_path)
