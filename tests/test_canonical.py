@@ -115,7 +115,11 @@ def test_what_is_empty_counts_as_absent(absent: dict[str, Any]) -> None:
     assert ask("q").prompt_hash() == ask("q", **{"messages": "q"} | absent).prompt_hash()
 
 
-@pytest.mark.parametrize("present", [{"seed": 0}, {"top_k": 0}, {"top_p": 0.0}, {"json_schema": {}}], ids=str)
+@pytest.mark.parametrize(
+    "present",
+    [{"temperature": 0.0}, {"seed": 0}, {"top_k": 0}, {"top_p": 0.0}, {"json_schema": {}}],
+    ids=str,
+)
 def test_zero_counts_as_present(present: dict[str, Any]) -> None:
     """Zero is a value, and an empty schema is a schema."""
     assert ask("q").prompt_hash() != ask("q", **present).prompt_hash()

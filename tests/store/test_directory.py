@@ -195,6 +195,17 @@ def test_a_file_that_is_as_large_as_the_first_read(builder: StoreBuilder, size: 
     assert data == b"x" * size
 
 
+def test_a_file_that_cannot_be_read_keeps_none_of_the_others_back(builder: StoreBuilder) -> None:
+    """Whichever of many it is."""
+    rows = builder.fixtures
+    (builder.root / rows[0].path).unlink()
+    source = DirectorySource(builder.root)
+
+    for order in (rows, rows[::-1]):
+        read = dict(source.read_many(order, MAX_FIXTURE_BYTES))
+        assert [read[row] == builder.files[row.path] for row in rows] == [False, True]
+
+
 def ask_key(question: str) -> tuple[str, str]:
     request = ask(question)
     return request.model, request.prompt_hash()

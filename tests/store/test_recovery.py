@@ -14,6 +14,7 @@ from cortex_replay.store.index.shards import IndexFiles
 from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.writer import StoreWriter
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.store.conversations import turns
 
 
 @pytest.fixture(params=[False, True], ids=["single", "sharded"])
@@ -143,3 +144,19 @@ def test_what_a_commit_was_adding_goes_back_to_staging(root: Path) -> None:
     heir.adopt_abandoned()
     heir.commit()
     assert answers(root) == ["last", "one", "three", "two"]
+
+
+def test_answers_that_were_written_in_another_form_are_not_adopted_again(root: Path) -> None:
+    """The whole ones wait in staging until the short ones are committed, and go with that commit."""
+
+    def talk(store: Store) -> None:
+        for turn in turns(3, system="You know a lot. " * 200):
+            store.add(turn)
+
+    cut_short(root, talk, "finish")
+    assert list(root.glob(".cortex-replay/staging/*/*.add"))
+
+    write_something(root)
+
+    assert Store.open(root).abandoned().answers == 0
+    assert len(Store.open(root)) == 6
