@@ -32,7 +32,7 @@ LAYERS = [
     {"providers"},
     {"hosts", "strict_json", "validation"},
     {"canonical", "expressions", "hashing", "modes"},
-    {"disk", "errors", "progress", "printable", "secret_names", "shim"},
+    {"disk", "errors", "gc_pause", "progress", "printable", "secret_names", "shim"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 

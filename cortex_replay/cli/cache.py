@@ -18,6 +18,7 @@ from cortex_replay.cli.options import command, json_option, store_option, store_
 from cortex_replay.cli.progress import progress_bar
 from cortex_replay.config import load_settings
 from cortex_replay.errors import LlmError
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.history.cache_report import CacheReport, CallReport, RunCosts, report_cache
 from cortex_replay.history.calls import HistoryCall, read_calls
 from cortex_replay.history.replay import TooManyBlocks
@@ -26,7 +27,6 @@ from cortex_replay.prompt.cache.calls import CacheOutcome, Provider
 from cortex_replay.prompt.cache.costs import Cost
 from cortex_replay.prompt.cache.simulator import SIMULATORS
 from cortex_replay.store import Store
-from cortex_replay.store.gc_pause import pause_gc
 
 __all__ = ["cache_command"]
 

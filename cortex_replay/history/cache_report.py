@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cortex_replay.config import Price
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.differences import explain_difference, is_different, is_estimate
 from cortex_replay.history.losses import CacheLoss, CallLoss, add_losses, losses_of
@@ -18,7 +19,6 @@ from cortex_replay.prompt.cache.placement.advice import Advice, advise
 from cortex_replay.prompt.cache.placement.placements import Alternatives, compare_placements
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.parts import goes_on
-from cortex_replay.store.gc_pause import pause_gc
 
 __all__ = ["CacheReport", "CallReport", "RunCosts", "report_cache"]
 

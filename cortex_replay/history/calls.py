@@ -13,13 +13,13 @@ import orjson
 from cortex_replay import validation as check
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.history.origins import BEFORE, run_in, scopes_with, seconds_in
 from cortex_replay.progress import Progress
 from cortex_replay.prompt.breakpoint_notes import restore_plan
 from cortex_replay.store import Answer, Fixture, Store, StoredFixture
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.store.fixture_json import FixtureError, fixture_in, read_document
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.requests.assembly import Assembly
 from cortex_replay.store.trust import Untrusted
 from cortex_replay.types import LlmMessage, LlmRequest, PromptCachePlan, TokenUsage

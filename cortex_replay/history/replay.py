@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.history.cache_rules import cache_provider
 from cortex_replay.history.calls import HistoryCall
 from cortex_replay.history.continuations import whole_requests
@@ -14,7 +15,6 @@ from cortex_replay.prompt.cache.layout import Layouts, share
 from cortex_replay.prompt.cache.requests import to_call
 from cortex_replay.prompt.cache.simulator import simulate_run
 from cortex_replay.prompt.cache.sizes import PromptSizes, SizedPrompt, TracedPrompt
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.types import LlmMessage, LlmRequest, LlmRole, TokenUsage
 
 __all__ = ["CacheReplay", "ReplayedCall", "TooManyBlocks", "replay_calls"]

@@ -14,11 +14,11 @@ import orjson
 
 from cortex_replay.canonical import JsonValue
 from cortex_replay.errors import LlmError
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.mcp.questions import server_in, subject_of
 from cortex_replay.misses.likeness import Ends, Lines, overlap, words_in
 from cortex_replay.prompt.breakpoint_notes import restore_breakpoints
 from cortex_replay.store.fixture import Fixture, bindings_in
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.requests.request_bytes import REQUEST_START, render_request, request_bytes
 from cortex_replay.store.store import Store
 from cortex_replay.types import LlmRequest, TokenUsage

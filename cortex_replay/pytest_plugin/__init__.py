@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.dummy_keys import (
     WITHOUT_KEYS,
@@ -116,9 +117,9 @@ def _dummy_keys(config: pytest.Config, options: Namespace) -> DummyKeys | None:
     if _KEYS not in config.stash:
         keys = None
         if is_used(config, options):
-            from cortex_replay.pytest_plugin.settings import load  # noqa: PLC0415 - for those who use it
+            with pause_gc(), suppress(pytest.UsageError):  # the first marked test says what is wrong
+                from cortex_replay.pytest_plugin.settings import load  # noqa: PLC0415 - for those who use it
 
-            with suppress(pytest.UsageError):  # the first marked test says what is wrong
                 settings = load(config, options).settings
                 if settings.mode in WITHOUT_KEYS:
                     keys = DummyKeys(one.key_env for one in settings.providers.values())
@@ -192,9 +193,10 @@ def _is_marked(item: pytest.Item) -> bool:
 
 def _session(config: pytest.Config) -> LlmSession:
     if _SESSION not in config.stash:
-        from cortex_replay.pytest_plugin.session import LlmSession  # noqa: PLC0415 - with all that it needs
+        with pause_gc():
+            from cortex_replay.pytest_plugin.session import LlmSession  # noqa: PLC0415 - with all that it needs
 
-        config.stash[_SESSION] = LlmSession.open(config)
+            config.stash[_SESSION] = LlmSession.open(config)
     return config.stash[_SESSION]
 
 

@@ -61,7 +61,7 @@ class DummyKeys:
         wanted = {
             name
             for family in self._families
-            if not any(self._environment.get(name, "").strip() for name in family)
+            if not any((self._value(name) or "").strip() for name in family)
             for name in family
         }
         with self._set(dict.fromkeys(wanted.difference(without), DUMMY_KEY)):
@@ -70,19 +70,26 @@ class DummyKeys:
     @contextmanager
     def withhold(self, names: Collection[str]) -> Iterator[None]:
         """Take the dummies of some variables away for as long as this lasts."""
-        dummies = [name for name in names if self._environment.get(name) == DUMMY_KEY]
+        dummies = [name for name in names if self._value(name) == DUMMY_KEY]
         with self._set(dict.fromkeys(dummies)):
             yield
 
     @contextmanager
     def _set(self, values: Mapping[str, str | None]) -> Iterator[None]:
-        before = {name: self._environment.get(name) for name in values}
+        before = {name: self._value(name) for name in values}
         self._put(values)
         try:
             yield
         finally:
             # What somebody else has set meanwhile is not ours to take back.
-            self._put({name: before[name] for name in values if self._environment.get(name) == values[name]})
+            self._put({name: before[name] for name in values if self._value(name) == values[name]})
+
+    def _value(self, name: str) -> str | None:
+        """What a variable holds.
+
+        Most are not there, and for each of them ``os.environ.get`` would raise an error, and catch it.
+        """
+        return self._environment[name] if name in self._environment else None  # noqa: SIM401 - as above
 
     def _put(self, values: Mapping[str, str | None]) -> None:
         for name, value in values.items():

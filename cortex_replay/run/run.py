@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _HOW_TO_RECORD: Final = "open the run in the mode once, or use `cortex-replay record`"
+_URL_VARIABLES: Final = tuple(row.url_variable for row in PROVIDERS.values())
 _HTTP_TIMEOUT_MS: Final = 600_000
 """What SDKs give a call by themselves."""
 
@@ -147,7 +148,8 @@ class Run(RunCore):
         from cortex_replay.engine.http.engine import Engine  # noqa: PLC0415
         from cortex_replay.engine.http.upstreams import Upstreams  # noqa: PLC0415
 
-        named = tuple(self._environment.get(row.url_variable) for row in PROVIDERS.values())
+        here = self._environment  # of which most variables are not there, and `get` would raise for each
+        named = tuple(here[name] if name in here else None for name in _URL_VARIABLES)  # noqa: SIM401
         if named not in self._engines:
             self._engines[named] = Engine(
                 self,

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Final, TypeVar
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.progress import Progress
 from cortex_replay.remote.objects import BucketError
@@ -18,7 +19,6 @@ from cortex_replay.store import hints, trust
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import FixtureError, parse_fixture
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.index import (
     ExchangeRow,
     FixtureRow,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.store.check import CheckReport, check_opening, check_store
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.paths import INDEX_NAME, SHARDS_FOLDER, escape
 from cortex_replay.store.store import Store
 

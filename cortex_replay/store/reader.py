@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, Self
 
 from cortex_replay.config.key_rules import KeyRules, key_rules_for
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, NoFixture
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.progress import Progress
 from cortex_replay.redact.clearance import clearance_for
@@ -26,7 +27,6 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import is_short, parse_fixture, render_fixture
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.index import (
     ExchangeRow,
     FixtureRow,

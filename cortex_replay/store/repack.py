@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.progress import Progress
 from cortex_replay.store.changes import Add, Changes, Said, fixture_path, is_apart
@@ -20,7 +21,6 @@ from cortex_replay.store.check import CheckReport, check_store, read_listed
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture import Fixture
 from cortex_replay.store.fixture_json import render_fixture
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.grid import render_index
 from cortex_replay.store.index.index import FixtureRow, Index, PartRow, Row, ScopedRow, row_key
 from cortex_replay.store.index.named_file import NamedFile

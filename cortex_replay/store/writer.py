@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from cortex_replay.disk import Folder, absolute_path, anchor_of
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store import trust
 from cortex_replay.store.changes import (
@@ -38,7 +39,6 @@ from cortex_replay.store.changes import (
 )
 from cortex_replay.store.check import read_exchange, read_fixture, read_listed
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.growing import Growing
 from cortex_replay.store.index.files import (
     Touched,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from heapq import nlargest
 
@@ -35,7 +34,9 @@ def edited(written: bytes, dice: random.Random) -> bytes:
 
 def common(one: bytes, other: bytes, step: int) -> int:
     """How many bytes two begin with in common, in whole steps."""
-    return len(os.path.commonprefix([one, other])) // step * step
+    pairs = enumerate(zip(one, other, strict=False))
+    differs = next((i for i, (left, right) in pairs if left != right), min(len(one), len(other)))
+    return differs // step * step
 
 
 def likeness_at_ends(written: bytes, other: bytes) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.store.check import check_listing
 from cortex_replay.store.directory import DirectorySource
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.shard_reading import read_index
 from cortex_replay.store.state import translate_errors
 from cortex_replay.store.writer import StoreWriter

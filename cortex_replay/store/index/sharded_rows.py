@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 from typing import Final, NamedTuple, TypeVar
 
 from cortex_replay.errors import FixtureIntegrityFailed, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.store.fixture import FixtureKey
-from cortex_replay.store.gc_pause import pause_gc
 from cortex_replay.store.index.index import (
     ExchangeRow,
     FixtureRow,
