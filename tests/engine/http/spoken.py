@@ -66,29 +66,29 @@ class Spoken:
     Args:
         road: In what form.
         texts: What it says.
-        status: With which status.
+        body: What it is asked, if not what its road says.
     """
 
-    def __init__(self, road: str, *texts: str, status: int = 200) -> None:
+    def __init__(self, road: str, *texts: str, body: Any = None) -> None:
         self._road = road
         self._texts = list(texts)
-        self._status = status
+        self._body = ROADS[road][2] if body is None else body
         self.asked: list[Call] = []
 
     @asynccontextmanager
     async def send(self, call: Call, _: Mapping[str, str]) -> AsyncIterator[RelayReply]:
         self.asked.append(call)
         content_type, pieces = bytes_saying(self._road, self._texts.pop(0))
-        yield RelayReply(self._status, [("content-type", content_type)], _Body(content_type, pieces))
+        yield RelayReply(200, [("content-type", content_type)], _Body(content_type, pieces))
 
     @asynccontextmanager
     async def open(self, run: Run, scope: str = "") -> AsyncIterator[HttpReply]:
         """A call whose answer is under way."""
         engine = run.engine()
-        method, path, body = ROADS[self._road]
+        method, path, _ = ROADS[self._road]
         route = engine.upstreams.route(method, path, lambda _: "")
         assert route is not None
-        data = body if isinstance(body, bytes) else orjson.dumps(body)
+        data = self._body if isinstance(self._body, bytes) else orjson.dumps(self._body)
         call = Call(method, route, "", (), data)
         asking = engine.scope_of(scope, route, "")
         question, quick = engine.begin(asking, call)

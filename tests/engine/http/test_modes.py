@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cortex_replay.run import Run
-from tests.engine.http.harness import run_over
+from tests.engine.http.harness import body_of, request_for, run_over
 from tests.engine.http.spoken import ROADS, Spoken, bytes_saying, heard
 
 roads = pytest.mark.parametrize("road", ROADS)
@@ -107,16 +108,38 @@ def test_an_answer_that_a_client_left_is_asked_again(tmp_path: Path, road: str, 
 
 @roads
 def test_scopes_count_by_themselves_and_ask_together(tmp_path: Path, road: str) -> None:
-    """Each has both answers, each was asked once, and each replays alone what it was given."""
-    upstream = Spoken(road, "one", "two")
+    """Each has both answers and each was asked once; what one of them got stays its own, whatever another
+    records later."""
 
-    async def ask(run: Run) -> list[list[bytes]]:
-        return [[await upstream.ask(run, scope) for _ in range(2)] for scope in ("a", "b")]
+    async def ask(upstream: Spoken, scopes: str, run: Run) -> list[list[bytes]]:
+        return [[await upstream.ask(run, scope) for _ in range(2)] for scope in scopes]
 
-    both = [said(road, "one", "two")] * 2
-    assert run_in(tmp_path, "once", ask, every_answer=True) == both
-    assert len(upstream.asked) == 2
-    assert run_in(tmp_path, "replay", ask, every_answer=True) == both
+    def run_all(mode: str, upstream: Spoken, scopes: str) -> Any:
+        return run_in(tmp_path, mode, partial(ask, upstream, scopes), every_answer=True)
+
+    first, second = Spoken(road, "one", "two"), Spoken(road, "three", "four")
+    before, after = said(road, "one", "two"), said(road, "three", "four")
+    assert run_all("once", first, "ab") == [before, before]
+    assert len(first.asked) == 2
+    assert run_all("replay", Spoken(road), "ab") == [before, before]
+    assert run_all("record", second, "a") == [after]
+    assert run_all("replay", Spoken(road), "ab") == [after, before]
+
+
+@roads
+def test_what_others_recorded_is_a_scope_s_own_once_it_got_it(tmp_path: Path, road: str) -> None:
+    """In ``once``, without a call: to record it anew for others does not change what it gets."""
+
+    async def ask(upstream: Spoken, scope: str, run: Run) -> bytes:
+        return await upstream.ask(run, scope)
+
+    old, new = Spoken(road, "old"), Spoken(road, "new")
+    run_in(tmp_path, "once", partial(ask, old, "a"))
+    assert run_in(tmp_path, "once", partial(ask, Spoken(road), "b")) == said(road, "old")[0]
+    run_in(tmp_path, "record", partial(ask, new, "a"))
+
+    got = [run_in(tmp_path, "replay", partial(ask, Spoken(road), scope)) for scope in ("a", "b", "c")]
+    assert got == said(road, "new", "old", "new")
 
 
 @roads
@@ -134,3 +157,31 @@ def test_a_run_within_its_budget_asks_and_then_no_more(tmp_path: Path, road: str
 
     assert run_in(tmp_path, "live", ask, budget_calls=1) == [200, 400]
     assert len(upstream.asked) == 1
+
+
+LABELLED = "[SENSITIVITY:high] the plan"
+LABELLED_BODIES: dict[str, Any] = {
+    "a completion": body_of("openai-chat", request_for(LABELLED)),
+    "a streamed completion": body_of("openai-chat", request_for(LABELLED), stream=True),
+    "a streamed exchange": {"stream": True, "input": [{"text": LABELLED}]},
+}
+
+
+@pytest.mark.parametrize("road", LABELLED_BODIES)
+@pytest.mark.parametrize(
+    ("mode", "most", "leaves"),
+    [("live", "medium", False), ("live", "high", True), ("once", "medium", False), ("once", "high", False)],
+)
+def test_labelled_text_leaves_only_where_it_may(
+    tmp_path: Path, road: str, mode: str, most: str, leaves: bool
+) -> None:
+    """By what may be sent; and, if it would be recorded, by what the store may hold."""
+    upstream = Spoken(road, "fine", body=LABELLED_BODIES[road])
+
+    async def ask(run: Run) -> int:
+        async with upstream.open(run) as reply:
+            await heard(reply)
+            return reply.status
+
+    assert run_in(tmp_path, mode, ask, max_sensitivity=most) == (200 if leaves else 400)
+    assert len(upstream.asked) == leaves
