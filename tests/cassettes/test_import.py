@@ -232,12 +232,13 @@ def test_a_key_of_one_cassette_is_cut_out_of_all(
     imported: Imported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there are more of them than a process remembers: those of an import are all known to it."""
+    own_key = "a-key-that-no-other-test-has-55120934"  # what is learned once stays known to the process
     monkeypatch.setattr("cortex_replay.cassettes.importing.learn_secret", lambda _: None)
-    write(tmp_path / "cassettes/a.yaml", interaction(answer=said(f"It is {OTHER_KEY}.")))
-    write(tmp_path / "cassettes/b.yaml", interaction(asked_headers={"x-api-key": [OTHER_KEY]}))
+    write(tmp_path / "cassettes/a.yaml", interaction(answer=said(f"It is {own_key}.")))
+    write(tmp_path / "cassettes/b.yaml", interaction(asked_headers={"x-api-key": [own_key]}))
 
     assert imported(tmp_path / "cassettes")["exit"] == 0
-    assert all(OTHER_KEY.encode() not in file.read_bytes() for file in (tmp_path / "store").rglob("*.json"))
+    assert all(own_key.encode() not in file.read_bytes() for file in (tmp_path / "store").rglob("*.json"))
 
 
 @pytest.mark.parametrize("placeholder", ["REDACTED", "XXXXXX", "**REDACTED**", "DUMMY"])
