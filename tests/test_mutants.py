@@ -130,7 +130,7 @@ class FakeCopy:
     """Runs nothing: its tests hang while a bug is planted."""
 
     def __init__(self, *, without: int | None) -> None:
-        self.without, self.plants = without, 0
+        self.without, self.plants, self.runs = without, 0, 0
 
     def planted(self, mutant: Mutant) -> FakeCopy:
         return self
@@ -154,6 +154,21 @@ def test_a_bug_that_makes_tests_hang_is_caught_if_they_end_without_it(
     [trial] = _without_bugs(copy, [_try_one(copy, A_MUTANT, 1)], 1)
 
     assert (trial.verdict, trial.by) == (verdict, "tests/test_sums.py")
+
+
+class FlakyCopy(FakeCopy):
+    """Its test fails once, with the bug or without."""
+
+    def run(self, tests: Sequence[str], limit: float, *, stop: bool = True) -> Finish:
+        self.runs += 1
+        return Finish(1, ("tests/test_sums.py::test_sum",), 0.0) if self.runs == 1 else Finish(0, (), 0.0)
+
+
+@pytest.mark.parametrize(("is_sure", "verdict"), [(True, Verdict.SURVIVED), (False, Verdict.CAUGHT)])
+def test_a_test_that_fails_by_chance_sees_nothing(is_sure: bool, verdict: Verdict) -> None:
+    copy = cast("Copy", FlakyCopy(without=0))
+
+    assert _try_one(copy, A_MUTANT, 1, is_sure=is_sure).verdict is verdict
 
 
 def test_a_run_that_takes_too_long_is_ended(tree: Path, tmp_path: Path) -> None:

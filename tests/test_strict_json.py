@@ -58,6 +58,8 @@ def test_refused(data: bytes) -> None:
         (b" [1, -1, 0.5] \n", [1, -1, 0.5]),
         (b"[18446744073709551615]", [18446744073709551615]),
         (b"[18446744073709551616]", [1.8446744073709552e19]),
+        (b"[-9223372036854775808]", [-9223372036854775808]),
+        (b"[" + b'"[{",' * 200 + b'"]}"]', ["[{"] * 200 + ["]}"]),
         (b"[-9223372036854775809]", [-9.223372036854775808e18]),
         (b"[1e2, 1E-2, 5e-324, 1e-400]", [100.0, 0.01, 5e-324, 0.0]),
         (b'["\\ud83d\\ude42", "\\u0000"]', ["🙂", "\0"]),
@@ -71,8 +73,7 @@ def test_accepted(data: bytes, value: Any) -> None:
     """As the reference reads it."""
     read = loads(data)
 
-    assert value is None or value == read
-    assert isinstance(read, type(value)) or value is None
+    assert value is None or repr(value) == repr(read)  # 2**64 is equal to a float
 
 
 def test_the_text_minus_zero_is_the_float() -> None:

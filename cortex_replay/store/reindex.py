@@ -30,6 +30,7 @@ from cortex_replay.store.index.index import (
     IndexSyntaxError,
     PartRow,
     Row,
+    RowKey,
     ScopedRow,
     content_key,
     continued_by,
@@ -248,7 +249,15 @@ def _refuse_duplicate_keys(plan: ReindexPlan) -> None:
     """Of two files under one key and scope the one that is listed stays; of two new ones, none is chosen."""
     taken = {row_key(row): row.path for row in [*plan.kept, *(row for _, row in plan.moved)]}
     refused = [row for row in plan.kept if taken[row_key(row)] != row.path]
-    refused += [row for row in plan.adopted if taken.setdefault(row_key(row), row.path) != row.path]
+    rivals: dict[RowKey, list[Row]] = {}
+    for row in plan.adopted:
+        rivals.setdefault(row_key(row), []).append(row)
+    for key, (first, *others) in rivals.items():
+        if key not in taken and any(row.blake3 != first.blake3 for row in others):
+            reason = f"has the key of {others[0].path}; delete the one that is not wanted"
+            plan.refused.append(Finding("key-duplicate", first.path, reason))
+            plan.adopted.remove(first)
+        refused += others if taken.setdefault(key, first.path) == first.path else (first, *others)
     for row in refused:
         reason = f"has the key of {taken[row_key(row)]}; delete the one that is not wanted"
         plan.refused.append(Finding("key-duplicate", row.path, reason))

@@ -13,6 +13,7 @@ from click.testing import Result
 
 from cortex_replay import Answer, Store
 from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.index.index import parse_index
 from cortex_replay.store.journal import Journal, render_journal
 from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
@@ -137,8 +138,24 @@ def test_index_never_adopts_what_is_no_fixture(builder: StoreBuilder) -> None:
     assert result.exit_code == 5
     for code in ("json-malformed", "not-a-file", "key-duplicate"):
         assert code in result.stdout
-    assert "good.json" in builder.index_text()
-    assert not {"broken.json", "second.json", "link.json"} & set(builder.index_text().split('"'))
+    listed = {Path(row.path).name for row in parse_index(builder.index_text()).rows}
+    assert "good.json" in listed
+    assert not {"broken.json", "second.json", "link.json"} & listed
+
+
+def test_index_adopts_neither_of_two_new_files_with_one_key(builder: StoreBuilder) -> None:
+    """It could not say which of the two is wanted."""
+    for name in ("one", "other"):
+        data = render_fixture(fixture_of(ask("What is three?"), Answer(name)))
+        (builder.root / f"fixtures/{name}.json").write_bytes(data)
+    before = builder.index_text()
+
+    result = index(builder)
+
+    assert result.exit_code == 5
+    assert "key-duplicate" in result.stdout
+    assert all(f"fixtures/{name}.json" in result.stdout for name in ("one", "other"))
+    assert builder.index_text() == before
 
 
 def test_index_of_a_malformed_index_needs_a_word(builder: StoreBuilder) -> None:

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number += 1
         print(f"{number:>4}/{len(mutants)} {report.line(trial)}", flush=True)
 
-    trials = try_all(mutants, options.workers, limit=options.limit, tell=tell)
+    trials = try_all(mutants, options.workers, limit=options.limit, is_sure=True, tell=tell)
     if options.json is not None:
         options.json.write_text(json.dumps(report.document(trials, commit_id()), indent=2) + "\n")
     print(report.summary(trials))

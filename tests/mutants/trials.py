@@ -52,6 +52,7 @@ def try_all(
     *,
     root: Path = ROOT,
     limit: float = LIMIT,
+    is_sure: bool = False,
     tell: Callable[[Trial], None] = lambda _: None,
 ) -> list[Trial]:
     """Plants each bug in a copy of ``root`` and runs its tests.
@@ -63,6 +64,7 @@ def try_all(
         workers: How many are tried at a time, each in a copy of its own.
         root: The tree.
         limit: The seconds that the tests of one bug may take.
+        is_sure: Whether the test has to fail a second time with the bug: a flaky one might fail by chance.
         tell: Is told of each trial when it ends.
     """
     if not mutants:
@@ -75,7 +77,7 @@ def try_all(
         def attempt(mutant: Mutant) -> Trial:
             copy = free.get()
             try:
-                trial = _try_one(copy, mutant, limit)
+                trial = _try_one(copy, mutant, limit, is_sure=is_sure)
             finally:
                 free.put(copy)
             tell(trial)
@@ -103,7 +105,7 @@ def _copies(count: int, root: Path) -> Iterator[list[Copy]]:
         yield copies
 
 
-def _try_one(copy: Copy, mutant: Mutant, limit: float) -> Trial:
+def _try_one(copy: Copy, mutant: Mutant, limit: float, *, is_sure: bool = False) -> Trial:
     """One list of tests after the other, until one fails."""
     cpu = 0.0
     try:
@@ -113,8 +115,11 @@ def _try_one(copy: Copy, mutant: Mutant, limit: float) -> Trial:
                 cpu += finish.cpu
                 if finish.code == _NO_TESTS:
                     return Trial(mutant, Verdict.BROKEN, f"{test} has no tests", cpu)
-                if finish.code != 0:
-                    return Trial(mutant, Verdict.CAUGHT, _seen_by(finish, test), cpu)
+                if finish.code == 0:
+                    continue
+                by = _seen_by(finish, test)
+                if not is_sure or finish.code is None or copy.run([by], limit).code != 0:
+                    return Trial(mutant, Verdict.CAUGHT, by, cpu)
     except (NoMutant, OSError) as error:
         return Trial(mutant, Verdict.UNPLANTED, str(error))
     return Trial(mutant, Verdict.SURVIVED, cpu=cpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -122,6 +123,41 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
         assert [folder.exists() for folder in (dead, link, new, first, second)] == [False, *[True] * 4]
     assert (tmp_path / "elsewhere" / "secret").exists()
     assert [folder.exists() for folder in (first, second)] == [False, False]
+
+
+def test_a_private_file_with_another_name_elsewhere_is_refused(tmp_path: Path) -> None:
+    """Who locks it, or writes over it, would do so there."""
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "state").mkdir()
+    os.link(tmp_path / "mine", tmp_path / "state/lock")
+
+    with Folder.at(tmp_path / "state") as folder, pytest.raises(OSError, match="hard link"):
+        folder.open_private("lock")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_what_a_short_write_leaves_is_written_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal, or a disk that is nearly full, may cut any write short."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    with Folder.at(tmp_path) as folder:
+        folder.create("file", b"0123456789")
+        folder.replace("other", b"0123456789", "temporary")
+
+    assert [(tmp_path / name).read_bytes() for name in ("file", "other")] == [b"0123456789"] * 2
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(os, "write", refuse)
+    with Folder.at(tmp_path) as folder, pytest.raises(OSError, match="the disk is full"):
+        folder.create("file", b"0123456789")
+
+    assert names_in(tmp_path) == []
 
 
 def test_a_private_file_stays_private(tmp_path: Path) -> None:

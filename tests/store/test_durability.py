@@ -51,6 +51,15 @@ def test_what_a_commit_adds_replaces_and_removes(store: Store, view: DurableView
     assert view.unsafe == []
 
 
+def test_a_folder_that_a_commit_makes(store: Store, view: DurableView) -> None:
+    """It is the last that the commit touches, so that nothing else makes it durable by the way."""
+    store.add(fixture_of(ask("q", model="zz"), Answer("a")))
+    store.commit()
+
+    assert (store.root / "fixtures/zz").is_dir()
+    assert view.unsafe == []
+
+
 def test_what_a_conversation_is_written_as(store: Store, view: DurableView) -> None:
     """Short files are made at the commit, of answers that are staged whole."""
     said = [{"role": "user", "content": "a long beginning " * 200}]

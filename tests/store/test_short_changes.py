@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cortex_replay import Answer, Fixture, LlmRequest, Store
+from cortex_replay import Answer, Fixture, LlmRequest, Store, StoreIo
+from cortex_replay.store import repack
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import is_short, parse_fixture
+from cortex_replay.store.index.index import Index
 from tests.cli.commands import run
 from tests.linked import MODEL, OTHER, TEST, make_short, talk, turns, write_whole
 
@@ -242,3 +246,22 @@ def test_files_of_a_short_store_are_as_short_as_they_look(short: Path) -> None:
     assert sum(link is not None and link.continues is not None for link in links) == 7
     assert sum(link is not None and bool(link.parts) for link in links) == 2
     assert len(links) == len(talk())
+
+
+def test_a_repack_is_not_planned_on_a_store_that_changed_meanwhile(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it has as many rows as before."""
+    read = repack.read_index
+
+    def read_later(source: DirectorySource) -> tuple[Index, bytes]:
+        store = Store.open(short)
+        stored = store.list()[0]
+        fixture = store.get(stored.model, stored.prompt_hash)
+        store.replace(replace(fixture, answers=(Answer("another"),)))
+        store.commit()
+        return read(source)
+
+    monkeypatch.setattr(repack, "read_index", read_later)
+    with pytest.raises(StoreIo, match="changed in the meantime"):
+        repack.plan_repack(DirectorySource(short))

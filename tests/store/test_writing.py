@@ -25,12 +25,15 @@ from cortex_replay import (
 from cortex_replay.canonical import JsonValue
 from cortex_replay.store import state
 from cortex_replay.store.changes import fixture_path
+from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
+from cortex_replay.store.fixture_json import render_fixture
 from cortex_replay.store.index.grid import render_index
 from cortex_replay.store.index.index import Index
 from cortex_replay.store.journal import Journal, parse_journal
 from cortex_replay.store.lock import LockedStore
+from cortex_replay.store.reindex import apply_reindex, plan_reindex
 from cortex_replay.store.trust import Layout
 from cortex_replay.types import StreamChunk, ToolCall
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
@@ -376,6 +379,47 @@ def test_what_a_run_that_died_abandoned(store: Store) -> None:
     assert texts(store) == ["1", "2"]
     living.commit()
     assert texts(Store.open(store.root)) == ["1", "2", "3"]
+
+
+def test_what_was_committed_since_stays_when_an_older_answer_is_adopted(store: Store) -> None:
+    """Somebody has seen the one, and nobody the other."""
+    doomed = Store.open(store.root)
+    doomed.add(fixture("q", "older"))
+    doomed.add(fixture("p", "alone"))
+    doomed.abandon()
+    store.add(fixture("q", "newer"))
+    store.commit()
+
+    heir = Store.open(store.root)
+    assert heir.adopt_abandoned() == 2
+    assert heir.commit().dropped == 1
+
+    assert texts(Store.open(store.root)) == ["alone", "newer"]
+
+
+def test_an_answer_that_somebody_changed_in_staging_is_not_adopted(store: Store) -> None:
+    """Its name carries a mark of what it said."""
+    store.add(fixture("q", "ours"))
+    store.abandon()
+    [staged] = store.root.glob(".cortex-replay/staging/*/*.add")
+    staged.write_bytes(render_fixture(fixture("p", "theirs")))
+
+    assert Store.open(store.root).adopt_abandoned() == 0
+
+
+def test_an_index_is_not_put_over_what_was_committed_since(store: Store) -> None:
+    """What ``index`` planned is not what there is."""
+    source = DirectorySource(store.root)
+    (store.root / "fixtures/new.json").write_bytes(render_fixture(fixture("new", "n")))
+    plan = plan_reindex(source)
+    (store.root / "fixtures/new.json").unlink()
+    store.add(fixture("q", "a"))
+    store.commit()
+
+    with pytest.raises(StoreIo, match="changed in the meantime"):
+        apply_reindex(source, plan)
+
+    assert texts(Store.open(store.root)) == ["a"]
 
 
 def test_abandoning_a_commit_that_could_not_be_taken_back(

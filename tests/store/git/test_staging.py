@@ -124,15 +124,24 @@ def test_a_rule_that_says_not_to_ignore_is_no_rule(repository: StoreBuilder) -> 
 
 def test_an_unmerged_index(repository: StoreBuilder) -> None:
     """Is refused, whichever of its stages git would show."""
-    blob = git(repository.root, "hash-object", "-w", "INDEX.toml").strip()
-    prefix = git(repository.root, "rev-parse", "--show-prefix").strip()
-    lines = "".join(f"100644 {blob} {stage}\t{prefix}INDEX.toml\n" for stage in (1, 2, 3))
-    git(repository.root, "rm", "--cached", "-q", "INDEX.toml")
-    subprocess.run(
-        ["git", "update-index", "--index-info"], cwd=repository.root, input=lines, text=True, check=True
-    )
+    leave_unmerged(repository.root, "INDEX.toml")
 
     assert "index-unreadable" in [finding.code for finding in findings(repository)]
+
+
+def test_an_unmerged_fixture(repository: StoreBuilder) -> None:
+    """Also if each of its stages has the bytes that are listed."""
+    leave_unmerged(repository.root, next(iter(repository.files)))
+
+    assert [finding.code for finding in findings(repository)] == ["not-a-file"]
+
+
+def leave_unmerged(root: Path, path: str) -> None:
+    blob = git(root, "hash-object", "-w", path).strip()
+    prefix = git(root, "rev-parse", "--show-prefix").strip()
+    lines = "".join(f"100644 {blob} {stage}\t{prefix}{path}\n" for stage in (1, 2, 3))
+    git(root, "rm", "--cached", "-q", path)
+    subprocess.run(["git", "update-index", "--index-info"], cwd=root, input=lines, text=True, check=True)
 
 
 def test_a_submodule_in_the_place_of_a_fixture(repository: StoreBuilder) -> None:
