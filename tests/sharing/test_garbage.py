@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from cortex_replay.errors import StoreIo
 from cortex_replay.remote.bucket import Bucket
+from cortex_replay.remote.objects import Entry
 from cortex_replay.sharing.garbage import GarbagePlan, bucket_time, known_digests, plan_garbage
 from cortex_replay.sharing.push import plan_push
 from cortex_replay.sharing.shared_store import SharedStore
@@ -223,3 +225,37 @@ def test_a_shallow_clone_is_refused(history: Team, tmp_path: Path) -> None:
 
     with pytest.raises(StoreIo, match="shallow"):
         plan(history)
+
+
+class FakeBucket:
+    """Objects with the times that a test gives them; nothing is in them."""
+
+    url = "a bucket"
+
+    def __init__(self, ages: dict[str, timedelta]) -> None:
+        self.entries = [Entry(name, 1, NOW - age) for name, age in ages.items()]
+
+    def list(self, prefix: str) -> list[Entry]:
+        return self.entries
+
+
+def going(ages: dict[str, timedelta], patch: pytest.MonkeyPatch) -> list[str]:
+    patch.setattr("cortex_replay.sharing.garbage.fetch_all", lambda bucket, names: [])
+    bucket = cast("Bucket", FakeBucket(ages))
+    found = plan_garbage(bucket, set(), 1, now=NOW, grace=timedelta(days=1))
+    return [entry.name for entry in found.going]
+
+
+def test_grace_is_over_only_behind_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, day = f"b3/aa/{'a' * 64}", timedelta(days=1)
+
+    assert going({name: day}, monkeypatch) == []
+    assert going({name: day + timedelta(microseconds=1)}, monkeypatch) == [name]
+
+
+def test_a_run_goes_when_all_of_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, young = (f"runs/{'a' * 64}/rows/{number}" for number in (1, 2))
+    ages = {old: timedelta(days=9), young: timedelta(hours=1)}
+
+    assert going(ages, monkeypatch) == []
+    assert going(ages | {young: timedelta(days=2)}, monkeypatch) == [old, young]
