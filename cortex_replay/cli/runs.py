@@ -12,8 +12,6 @@ import click
 
 from cortex_replay.bindings import Surroundings
 from cortex_replay.cli import output
-from cortex_replay.cli.abandoned import adopt_abandoned
-from cortex_replay.cli.missing_keys import refuse_without_key
 from cortex_replay.config import CallerSettings, Configuration, load_settings
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, InvalidRequest
@@ -105,8 +103,11 @@ def open_recording(
     opened = Store.open_or_create if makes_store else Store.open
     store = opened(root, verify="on-read")
     run = Run(settings, chosen, store, servers=servers, record_failures=record_failures)
-    if makes_store and adopt_abandoned(run.store):
-        warn_of_dropped(run.commit())
+    if makes_store:
+        from cortex_replay.cli.abandoned import adopt_abandoned  # noqa: PLC0415 - for writers
+
+        if adopt_abandoned(run.store):
+            warn_of_dropped(run.commit())
     return run
 
 
@@ -158,6 +159,8 @@ def open_run(
         surroundings=surroundings,
     )
     if needs_key and run.mode.asks:
+        from cortex_replay.cli.missing_keys import refuse_without_key  # noqa: PLC0415 - replay needs none
+
         refuse_without_key(run, root, os.environ, names_servers=bool(flags.get("mcp_config")))
     if not run.mode.writes and not os.path.lexists(root / INDEX_NAME) and not root.is_file():
         hint = f"record it once: {how_to_record}"
@@ -165,6 +168,8 @@ def open_run(
         raise FixtureIntegrityFailed([finding])
     _ = run.store  # opened now, or made: whoever may not go on has made nothing
     if run.mode.writes:
+        from cortex_replay.cli.abandoned import adopt_abandoned  # noqa: PLC0415 - for writers
+
         adopt_abandoned(run.store)
     return run
 

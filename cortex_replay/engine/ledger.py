@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cortex_replay.engine.mcp.counts import CallKind, ServerCounts, merge_counts, read_counts
 from cortex_replay.engine.money import PriceList
@@ -26,8 +26,10 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.redact.process import teach
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey, Store, StoredFixture
-from cortex_replay.store.tool_calls import StoredCall
 from cortex_replay.types import TokenUsage
+
+if TYPE_CHECKING:
+    from cortex_replay.store.tool_calls import StoredCall
 
 __all__ = ["Ledger", "LedgerPart", "Miss", "ScopedKey", "shorten"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cortex_replay.adapters.base import as_one_chunk
 from cortex_replay.errors import LlmError
 from cortex_replay.store import Answer
 from cortex_replay.store.exchange import Exchange
@@ -50,6 +49,8 @@ def chunks_of(answer: Answer, asked_model: str) -> list[StreamChunk]:
 
         chunks = decode_chunks(answer.wire, asked_model)
     if not chunks:
+        from cortex_replay.adapters.base import as_one_chunk  # noqa: PLC0415 - replayed bytes have their own
+
         return [as_one_chunk(response)]
     last = chunks[-1]
     chunks[-1] = StreamChunk(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
 from cortex_replay.engine.budget import Budget
 from cortex_replay.engine.call_log import CallLog
@@ -26,6 +25,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
+    from cortex_replay.adapters.request_rate import RequestRate
     from cortex_replay.engine.fleet import Fleet
     from cortex_replay.engine.fork_names import ForkPlan
     from cortex_replay.engine.learner import CallLearner
@@ -214,6 +214,8 @@ class RunState:
             return None
         with self._lock:
             if provider not in self._rates:
+                from cortex_replay.adapters.request_rate import RequestRate  # noqa: PLC0415 - few have a limit
+
                 folder = self._run_folder()
                 slots = None if folder is None else FileSlots(folder, provider)
                 self._rates[provider] = RequestRate(self._requests_per_minute[provider], slots=slots)

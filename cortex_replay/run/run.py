@@ -9,10 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.bindings import Surroundings
 from cortex_replay.config import Settings, load_settings
-from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.core import RunCore, owner_name
 from cortex_replay.engine.fork_names import FORK_VARIABLE
 from cortex_replay.engine.mcp.rules import CallRules
@@ -24,6 +22,7 @@ from cortex_replay.redact.settings import redactor_for
 from cortex_replay.store import Store
 
 if TYPE_CHECKING:
+    from cortex_replay.adapters.base import LlmAdapter
     from cortex_replay.engine.http.engine import Engine
     from cortex_replay.run.mcp.desk import Desk
 
@@ -132,6 +131,8 @@ class Run(RunCore):
         Raises:
             InvalidRequest: There is no such provider, it lacks its key, or a setting of it makes no sense.
         """
+        from cortex_replay.engine.adapter import ScopeAdapter  # noqa: PLC0415 - who comes over HTTP needs none
+
         scope = scope or self.open_scope()
         if not scope.mode.asks:
             return ScopeAdapter(scope)

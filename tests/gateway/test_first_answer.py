@@ -33,8 +33,7 @@ with Gateway(run).running() as gateway, RunSocket.open(Desk(run)):
 print(json.dumps([answer.decode(), loaded]))
 """
 _UNNEEDED = (
-    "cortex_replay.adapters.http",
-    "cortex_replay.adapters.schema",
+    "cortex_replay.adapters",
     "cortex_replay.admin",
     "cortex_replay.engine.http.recording",
     "cortex_replay.engine.mcp.session",
@@ -58,7 +57,7 @@ _UNNEEDED = (
     "websockets",
 )
 """What only a miss, a recording, a fault, an MCP client, a proxy, a WebSocket or another wire needs."""
-_MOST_OWN = 268
+_MOST_OWN = 265
 """Modules of ours; each takes about a millisecond. Load what an answer can do without with its first use."""
 
 
