@@ -21,7 +21,7 @@ from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.history.ages import Ages, judge_ages, recorded_time
 from cortex_replay.sharing.objects import find_lacking
 from cortex_replay.sharing.shared_store import SharedStore
-from cortex_replay.store.check import CheckReport, check_store
+from cortex_replay.store.check import CheckReport, check_store, forget
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Fixture
@@ -161,10 +161,10 @@ def _check(
     """Check a store; and where there is a limit, the age of its recordings."""
     times: dict[str, float | None] = {}
 
-    def note(path: str, recording: Fixture | Exchange) -> None:
-        if limit is not None:
-            times[path] = recorded_time(recording)
+    def note_time(path: str, recording: Fixture | Exchange) -> None:
+        times[path] = recorded_time(recording)
 
+    note = forget if limit is None else note_time  # without one, no value is made of what files say
     if staged:
         report = check_staged(source.root, note)
     else:

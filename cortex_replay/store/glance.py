@@ -32,29 +32,30 @@ _find_other_escape: Final = re.compile(rb'\\[^"nrtbf]').search
 """Finds an escape that is no character's only spelling (``\\u0041``, ``\\/``), or may be half of a surrogate
 pair; also a backslash, since what follows it is no escape."""
 _QUOTE: Final = ord('"')
+_Fragment: Final = orjson.Fragment
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=validation.MAX_U32)]
 _Limit = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Match(msgspec.Struct):
+class _Match(msgspec.Struct, gc=False):
     model: str
     prompt_hash: str
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: Literal["user", "assistant", "tool", "system"]
     content: msgspec.Raw
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     system: msgspec.Raw
     messages: list[_Message]
     temperature: float | None
     max_tokens: _Limit | None
 
 
-class _Response(msgspec.Struct):
+class _Response(msgspec.Struct, gc=False):
     text: msgspec.Raw
     parsed_json: Any = None
     model: str | None = None
@@ -63,12 +64,12 @@ class _Response(msgspec.Struct):
     reasoning: str | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, gc=False):
     response: _Response
     meta: dict[str, Any] | None = None
 
 
-class _Document(msgspec.Struct):
+class _Document(msgspec.Struct, gc=False):
     request_match: _Match
     response: _Response
     request: _Request | None = None
@@ -109,36 +110,29 @@ def plain_key(row: FixtureRow | ScopedRow, data: bytes) -> FixtureKey | None:
         if not data.isascii():
             data.decode()
         found = _decode(data)
-        document, request = _document(found)
+        match, request = found.request_match, found.request
+        document: dict[str, Any] = {
+            "request_match": {"model": match.model, "prompt_hash": match.prompt_hash},
+        }
+        if request is not None:
+            document["request"] = _request(request)
+        document["response"] = _response(found.response)
+        if found.then is not None:
+            document["then"] = [_answer(answer) for answer in found.then]
+        if found.meta is not None:
+            document["meta"] = found.meta
         # What is the same when it is written has no name twice, no number bent, and nothing unknown.
-        if render_document(document) != data:
+        if render_document(document) != data or (found.meta and "redactions" in found.meta):
             return None
-        key = FixtureKey(found.request_match.model, found.request_match.prompt_hash)
-        is_sound = is_digest(key.prompt_hash) if request is None else _prompt_hash(request) == key.prompt_hash
+        prompt_hash = match.prompt_hash
+        if request is None:
+            is_sound = is_digest(prompt_hash)
+        else:
+            is_sound = _prompt_hash(document["request"]) == prompt_hash
     except (ValueError, TypeError, RecursionError, InvalidRequest):  # those of both libraries are among them
         return None
-    is_sound = is_sound and (row.prompt_hash is None or key == (row.model, row.prompt_hash))
-    return key if is_sound else None
-
-
-def _document(found: _Document) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What was read as the writer takes it, and the request in it."""
-    match = found.request_match
-    document: dict[str, Any] = {
-        "request_match": {"model": match.model, "prompt_hash": match.prompt_hash},
-    }
-    request = None
-    if found.request is not None:
-        request = document["request"] = _request(found.request)
-    document["response"] = _response(found.response)
-    if found.then is not None:
-        document["then"] = [_answer(answer) for answer in found.then]
-    meta = found.meta
-    if meta is not None:
-        if "redactions" in meta:
-            raise ValueError("the request may be exempt from T8")
-        document["meta"] = meta
-    return document, request
+    key = FixtureKey(match.model, prompt_hash)
+    return key if is_sound and (row.prompt_hash is None or key == (row.model, row.prompt_hash)) else None
 
 
 def _request(found: _Request) -> dict[str, Any]:
@@ -187,4 +181,4 @@ def _text(raw: msgspec.Raw) -> orjson.Fragment:
     spelled = bytes(raw)
     if spelled[0] != _QUOTE:
         raise ValueError("no text")
-    return orjson.Fragment(spelled)
+    return _Fragment(spelled)

@@ -46,6 +46,7 @@ def unusual() -> list[Fixture]:
     redacted = {"redactions": [{"kind": "value", "where": "request", "count": 1}]}
     return [
         Fixture(FixtureKey(MODEL, "7" * 64), (ANSWER,), one, dict[str, Any](redacted)),
+        fixture_of(one, ANSWER, meta=dict[str, object](redacted)),
         fixture_of(one, Answer("Yes.", stream=(TimedChunk(1, StreamChunk("Yes.", "stop")),))),
         fixture_of(one, Answer("", tool_calls=(ToolCall(name="f", arguments={}),))),
         fixture_of(LlmRequest(MODEL, "", "x", tools=[{"name": "f"}], stop=["."], seed=1), ANSWER),

@@ -201,6 +201,8 @@ def test_long_lines_cost_no_more_than_their_length(text: str) -> None:
         "continues before its key",
         "continues within a value",
         "a bracket in a value",
+        "an escape in a value",
+        "a control character in a value",
     ],
 )
 def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> None:
@@ -229,6 +231,8 @@ def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> N
         "continues before its key": text.replace(key, link + key, 1),
         "continues within a value": text.replace('"m"', '"\ncontinues = "', 1),
         "a bracket in a value": text.replace('"m"', '"[m]"', 1),
+        "an escape in a value": text.replace('"m"', '"\\u006d"', 1),
+        "a control character in a value": text.replace('"m"', '"m\x01"', 1),
     }[row] + tail
 
     def line_by_line(text: str) -> Index:
@@ -243,3 +247,21 @@ def test_the_fast_road_and_the_line_by_line_road_agree(row: str, tail: str) -> N
             return str(error)
 
     assert outcome(line_by_line) == outcome(parse_index)
+
+
+@pytest.mark.parametrize("odd", ["x = 1\n", 'n = "1"\n', "[table]\n", "\n \n", "# x\n", EXCHANGE, "x"])
+def test_what_stands_between_rows_far_from_the_start_is_read(odd: str) -> None:
+    """It is read as line by line, or refused."""
+    rows = [FixtureRow(f"fixtures/{i:03}.json", f"{i:064x}", "m", f"{i:064x}") for i in range(100)]
+    text = render_index(Index(rows))
+    start = text.rindex("[[fixture]]")
+    text = text[:start] + odd + text[start:]
+    parser = _Parser(text)
+
+    try:
+        parser.lines(0, len(text))
+    except IndexSyntaxError:
+        with pytest.raises(IndexSyntaxError):
+            parse_index(text)
+    else:
+        assert parse_index(text) == parser.finish()
