@@ -43,3 +43,45 @@ def test_a_caller_in_a_loop_does_too() -> None:
 
     assert asyncio.run(ask()) is REPLY
     assert engine.has_ended
+
+
+class Endless:
+    """An engine whose answer goes on until somebody ends it."""
+
+    def __init__(self) -> None:
+        self.has_ended = Event()
+
+    @asynccontextmanager
+    async def answer(self, *_: object) -> AsyncIterator[HttpReply]:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"first"
+            await asyncio.Event().wait()
+
+        try:
+            yield HttpReply(200, [], live=pieces())
+        finally:
+            self.has_ended.set()
+
+
+def test_a_caller_that_leaves_ends_the_call() -> None:
+    engine: Any = Endless()
+    answer = SyncAnswer(engine, cast(Any, None), cast(Any, None), None)
+    assert next(answer.pieces()) == b"first"
+    assert not engine.has_ended.is_set()
+
+    answer.close()
+    assert engine.has_ended.wait(10)
+
+
+def test_a_caller_in_a_loop_that_leaves_ends_it_too() -> None:
+    engine: Any = Endless()
+
+    async def ask() -> bytes:
+        answer = AsyncAnswer(engine, cast(Any, None), cast(Any, None), None)
+        await answer.head()
+        first = await anext(aiter(answer.pieces()))
+        await answer.close()
+        return first
+
+    assert asyncio.run(ask()) == b"first"
+    assert engine.has_ended.wait(10)
