@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_replay import Answer, Store
+from cortex_replay import Answer, Store, StoreIo
 from cortex_replay.store.index.shards import IndexFiles
 from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.writer import StoreWriter
@@ -160,3 +161,27 @@ def test_answers_that_were_written_in_another_form_are_not_adopted_again(root: P
 
     assert Store.open(root).abandoned().answers == 0
     assert len(Store.open(root)) == 6
+
+
+def test_a_commit_that_fails_behind_its_index_is_taken_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index was in its place, and the disk refused to make that durable."""
+    before = snapshot(root)
+    put = LockedStore.put_index
+
+    def put_and_fail(store: LockedStore, files: IndexFiles) -> None:
+        put(store, files)
+        raise OSError(errno.EIO, "the disk is gone")
+
+    store = Store.open(root)
+    add("three")(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(LockedStore, "put_index", put_and_fail)
+        with pytest.raises(StoreIo, match="the disk is gone"):
+            store.commit()
+
+    assert (root / "INDEX.toml").read_bytes() == before["INDEX.toml"]
+    assert answers(root) == ["one", "two"]
+    store.commit()
+    assert answers(root) == ["one", "three", "two"]
