@@ -14,6 +14,8 @@ ROOT: Final = Path(__file__).parent.parent.parent
 FOLDER: Final = Path(__file__).parent
 ORIGINS: Final = ("issue", "own", "tool")
 PACKAGE: Final = "cortex_replay/"
+PLACES: Final = (PACKAGE, "benchmarks/")
+"""Where bugs are planted."""
 
 
 class NoMutant(Exception):
@@ -90,8 +92,8 @@ def _reasons(mutant: Mutant, root: Path) -> Iterator[str]:
         place = root / test.partition("::")[0]
         if not test.startswith("tests/") or not place.exists() or place.name == "test_mutants.py":
             yield f"{test} is no test that can see it"
-    if not mutant.file.startswith(PACKAGE) or not (root / mutant.file).is_file():
-        yield f"{mutant.file} is no file of the product"
+    if not mutant.file.startswith(PLACES) or not (root / mutant.file).is_file():
+        yield f"{mutant.file} is no file that a bug is planted in"
         return
     try:
         changed = mutant.plant(source := (root / mutant.file).read_text())
