@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
 import os
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from cortex_replay import (
     LlmRequest,
     RecordingAdapter,
     Store,
+    StoreIo,
     StreamChunk,
     Upstream,
 )
@@ -236,6 +238,18 @@ def test_small_counts_take_the_place_of_large_ones(tmp_path: Path) -> None:
             counters.calls, counters.tokens, counters.reserved = numbers
     with spending.change() as counters:
         assert (counters.calls, counters.tokens, counters.reserved) == (2, 3, 0)
+
+
+def test_a_disk_that_refuses_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spending = FileSpending(opened(tmp_path))
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(StoreIo, match="the run's folder cannot be written: the disk is full"):  # noqa: SIM117
+        with spending.change() as counters:
+            counters.calls += 1
 
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["in one process", "in several"])

@@ -148,3 +148,12 @@ def test_keys_are_found_in_the_environment_by_their_names() -> None:
 def test_nothing_shows_a_known_value() -> None:
     """Not even the representation of what holds them."""
     assert repr(Redactor([VALUE])) == "Redactor(1 known values)"
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [("two wor", 0), ("x two wor", 2), ("two words of x", 14), ("nothing", 7), ("two two w", 4), ("", 0)],
+)
+def test_a_text_is_shown_up_to_where_a_value_may_have_begun(text: str, end: int) -> None:
+    """Also at its very beginning."""
+    assert Redactor(known=["two words of a secret"]).safe_end(text, len(text)) == end
