@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from unittest.mock import create_autospec
 
 import pytest
 
-from cortex_replay.engine.budget import Budget, Counters
+from cortex_replay import Answer
+from cortex_replay.engine.budget import Bill, Budget, Counters
+from cortex_replay.engine.turn import Attempt, Turn
 from cortex_replay.errors import BudgetSpent, LlmError, NoFixture, Timeout, Transport, TurnTooLate, Upstream
 from cortex_replay.types import TokenUsage
 from tests.builder import ask
@@ -120,3 +123,13 @@ def test_a_request_sets_aside_what_it_and_its_answer_may_cost(
             return counters_of(budget).reserved
 
     assert least < asyncio.run(main()) < most
+
+
+def test_a_call_that_failed_costs_nothing_and_one_that_ended_well_what_it_says() -> None:
+    """Nothing is known, which is not the same as unknown: what was set aside is given back."""
+    turn, bills = create_autospec(Turn, instance=True), [Bill(), Bill()]
+
+    Attempt(turn, bills[0]).fail({"status": 500})
+    Attempt(turn, bills[1]).keep(Answer("a"), TokenUsage(3, 4))
+
+    assert [bill.tokens for bill in bills] == [0, 7]
