@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cortex_replay import Store
 from cortex_replay.bindings import Binder, BindingRules, Surroundings
-from cortex_replay.engine.exchange_lookup import look_up_exchange
-from cortex_replay.engine.http.opaque import opaque_key
+from cortex_replay.engine.exchange_lookup import look_again_for_exchange, look_up_exchange
+from cortex_replay.engine.http.opaque import opaque_exchange, opaque_key
 from cortex_replay.store.exchange import Exchange, parse_exchange, render_exchange
 
 HERE, THERE = (
@@ -65,3 +67,19 @@ def test_where_nothing_is_bound_the_key_is_the_plain_one() -> None:
 
     assert look_up_exchange(HERE, asked).key == opaque_key(asked)
     assert look_up_exchange(HERE, asked).bind(Exchange({"status": 200, "body": "x"})).meta is None
+
+
+def test_a_call_that_was_recorded_without_bindings_is_found(tmp_path: Path) -> None:
+    """By its own words, here; elsewhere they are others."""
+    asked = call("ann-laptop", "/home/ann/shop")
+    store = Store.create(tmp_path)
+    store.add_exchange(opaque_exchange(asked, {"status": 200, "headers": {}, "body": "yes"}))
+    store.commit()
+    here, there = look_up_exchange(HERE, asked), look_up_exchange(THERE, call("runner-9", "/builds/7"))
+    assert store.exchange(here.key) is None
+
+    found = look_again_for_exchange(store, "", here)
+
+    assert found is not None
+    assert found.key == opaque_key(asked)
+    assert look_again_for_exchange(store, "", there) is None
