@@ -106,9 +106,9 @@ def test_markers_without_an_ancestor_lose_nothing() -> None:
 def test_a_key_has_what_the_side_says_that_changed_it(
     base: str, ours: str, theirs: str, merged: list[str], conflicts: int
 ) -> None:
-    sides = [index(*([row("1", answer)] if answer else [])) for answer in (base, ours, theirs)]
+    old, here, there = (index(*([row("1", answer)] if answer else [])) for answer in (base, ours, theirs))
 
-    found, contested = merge_indexes(*sides)
+    found, contested = merge_indexes(old, here, there)
 
     assert [one.blake3[0] for one in found.fixtures] == merged
     assert len(contested) == conflicts
