@@ -29,6 +29,10 @@ ABOUT: Final = {
         "Many answers to one and the same key, each staged as it comes. Four times the answers should take "
         "four times as long."
     ),
+    "import": (
+        "`import` of 200 cassettes of vcrpy's with 700 interactions, beside reading them with vcrpy's own "
+        "reader, which keeps nothing."
+    ),
     "tape": "What recording adds to one chunk of a stream.",
     "secrets": "Looking for secrets in what is about to be stored.",
     "gateway": "`serve`, beside aimock and llmposter with the same answers.",

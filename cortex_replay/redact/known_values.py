@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import binascii
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
+from cortex_replay.redact.needles import Needles
 from cortex_replay.redact.randomness import is_mixed
 from cortex_replay.redact.views import Span, runs_of
 from cortex_replay.secret_names.values import SHORTEST_SECRET, is_plain
@@ -65,7 +68,12 @@ class KnownValues:
         wanted = {part for value in values for part in _parts(value.strip()) if len(part) >= SHORTEST_KNOWN}
         self.values: tuple[str, ...] = tuple(sorted(wanted, key=lambda value: (-len(value), value)))
         """What is looked for, the longest first."""
-        self._needles = [needle for value in self.values for needle in _needles(value)]
+        needles = [needle for value in self.values for needle in _needles(value)]
+        self._needles: defaultdict[str, list[_Needle]] = defaultdict(list)
+        for needle in needles:
+            self._needles[needle.text].append(needle)
+        self._in_runs = Needles({needle.text: None for needle in needles if needle.is_run}, " ", '"')
+        self._anywhere = Needles({needle.text: None for needle in needles if not needle.is_run}, " ", '"')
         is_ordinary = not any(_AWKWARD.search(value) for value in self.values)
         self._escape = _TELLING_ESCAPE if is_ordinary else _ANY_ESCAPE
 
@@ -89,8 +97,8 @@ class KnownValues:
 
     def find(self, text: str, in_runs: str) -> Iterator[Span]:
         """Where the values stand in a text; ``in_runs`` holds what its long runs say."""
-        for needle in self._needles:
-            if needle.text in (in_runs if needle.is_run else text):
+        for found in chain(self._in_runs.found_in(in_runs), self._anywhere.found_in(text)):
+            for needle in self._needles[found]:
                 yield from _occurrences(text, needle)
 
     def find_escaped(self, text: str) -> Iterator[Span]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cortex_replay.redact.known_values import SHORTEST_KNOWN, KnownValues
+from cortex_replay.redact.needles import Needles
 
 __all__ = ["Residue"]
 
@@ -50,20 +51,22 @@ class Residue:
     """Looks for known values; a class because what it looks for is prepared once."""
 
     def __init__(self, known: KnownValues) -> None:
-        self._values = [_bytes(value) for value in known.values]
-        self._hex = [value.hex().encode() for value in self._values]
-        folded = map(_fold, self._values)
-        self._folded = [value for value in folded if len(value) >= SHORTEST_KNOWN]
+        values = [_bytes(value) for value in known.values]
+        self._values = Needles(values, b" ", b'"')
+        self._hex = Needles([value.hex().encode() for value in values], b" ", b'"')
+        folded = map(_fold, values)
+        self._folded = Needles([value for value in folded if len(value) >= SHORTEST_KNOWN], b" ", b'"')
         # A value with what escapes are made of may be another one without them; there are few such.
         self._awkward = KnownValues(value for value in known.values if "%" in value or "\\" in value)
-        self._has_spaces = any(b" " in value for value in self._values)
-        shortest = min(map(len, self._values), default=0)
+        self._has_spaces = any(b" " in value for value in values)
+        shortest = min(map(len, values), default=0)
+        self._is_empty = not values
         self._base64_run = b"#" * (shortest * 8 // 6)
         self._hex_run = b"#" * (shortest * 2)
 
     def is_in(self, text: str) -> bool:
         """Whether any value stands in a text, in any encoding."""
-        if not self._values:
+        if self._is_empty:
             return False
         return self._is_in(_bytes(text), 0)
 
@@ -72,11 +75,11 @@ class Residue:
             return False
         reading = data
         for reading in _readings(data):
-            if _has_any(self._values, reading) or self._is_encoded_in(reading, nesting):
+            if self._values.any_in(reading) or self._is_encoded_in(reading, nesting):
                 return True
-            if self._has_spaces and b"+" in reading and _has_any(self._folded, _without_escapes(reading)):
+            if self._has_spaces and b"+" in reading and self._folded.any_in(_without_escapes(reading)):
                 return True
-        if reading is not data and _has_any(self._folded, _without_escapes(reading)):
+        if reading is not data and self._folded.any_in(_without_escapes(reading)):
             return True
         if len(self._awkward) == 0 or (b"\\" not in data and b"%" not in data):
             return False
@@ -95,10 +98,10 @@ class Residue:
     def _is_encoded_as(self, data: bytes, classes: bytes, nesting: int) -> bool:
         if self._base64_run not in classes:  # nor any hex, which is longer
             return False
-        if self._hex_run in data.translate(_IN_HEX) and _has_any(self._hex, data.lower()):
+        if self._hex_run in data.translate(_IN_HEX) and self._hex.any_in(data.lower()):
             return True
         for decoded in _decodings(data):
-            if _has_any(self._values, decoded):
+            if self._values.any_in(decoded):
                 return True
             if nesting < _DEEPEST_BASE64 and self._is_in(_texts(decoded), nesting + 1):
                 return True
@@ -129,10 +132,6 @@ def _texts(data: bytes) -> bytes:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _has_any(values: list[bytes], data: bytes) -> bool:
-    return any(value in data for value in values)
 
 
 def _readings(data: bytes) -> Iterator[bytes]:
