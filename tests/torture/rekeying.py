@@ -12,13 +12,13 @@ from typing import Final
 
 from cortex_replay import NoFixture, Store
 from cortex_replay.errors import LlmError
+from cortex_replay.store.check import check_store
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey
 from cortex_replay.store.rekey import RekeyPlan, apply_rekey, plan_rekey
 from cortex_replay.types import LlmRequest
 from tests.builder import ask, fixture_of
-from tests.torture.plans import sound_answers
 
 RECORDERS: Final = 2
 QUESTIONS: Final = 3
@@ -70,7 +70,7 @@ def race(root: Path, seed: int) -> Race:
         process.join()
         if process.exitcode != 0:
             found.lost.append(f"a recorder failed ({process.exitcode})")
-    sound_answers(root)
+    found.lost += map(str, check_store(DirectorySource(root)).findings)
     store = Store.open(root)
     for number in range(RECORDERS):
         for question in range(QUESTIONS):
