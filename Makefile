@@ -7,7 +7,7 @@ export PYTHONPATH :=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format torture mutants integration agents matrix suites bench clean
+.PHONY: help demo test lint format torture mutants integration agents matrix suites bench proof clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ suites: $(VENV)/.dev ## Public suites, with vcrpy and moved over; the table of d
 
 matrix: $(VENV)/.dev ## Run every client by every road, and write docs/clients.md (needs cargo, go, npm; 20 minutes)
 	$(BIN)/python -m integration.matrix.run
+
+proof: $(VENV)/.dev ## Kills, power losses, flipped bits, load and more, beside others; writes docs/proof.md (needs strace, npm; 20 minutes)
+	$(BIN)/python -m integration.proof
 
 bench: $(VENV)/.dev ## Speed beside peers, and what became slower; PUBLISH=1 writes docs/benchmarks.md, BENCH="bytes full" runs some
 	$(BIN)/python benchmarks/run.py $(BENCH) $(if $(PUBLISH),--publish)

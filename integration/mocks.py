@@ -16,9 +16,9 @@ import httpx
 from integration import install
 from tests.servers.process import running
 
-__all__ = ["Aimock", "Llmock", "start_aimock", "start_llmock"]
+__all__ = ["AIMOCK_VERSION", "Aimock", "Llmock", "start_aimock", "start_llmock"]
 
-_AIMOCK_VERSION: Final = "1.43.0"
+AIMOCK_VERSION: Final = "1.43.0"
 _AIMOCK_PROGRAM: Final = Path("node_modules", "@copilotkit", "aimock", "dist", "cli.js")
 _LLMOCK_VERSION: Final = "0.2.2"
 
@@ -30,6 +30,7 @@ class Aimock:
     url: str
     _headers: dict[str, str]
     """Its controls want the key too, if it has one."""
+    pid: int
 
     def break_all(self, **faults: float) -> None:
         """Probabilities of faults from now on, instead of those before; none at all is no fault.
@@ -75,7 +76,7 @@ def start_aimock(
 ) -> Iterator[Aimock]:
     """An aimock that answers from fixtures, until the block ends; takes a folder for them and its log."""
     node = install.needed("node", "run aimock")
-    program = install.once(install.BENCH / "aimock" / _AIMOCK_VERSION, _install_aimock) / _AIMOCK_PROGRAM
+    program = install.once(install.BENCH / "aimock" / AIMOCK_VERSION, _install_aimock) / _AIMOCK_PROGRAM
     file = directory / "aimock-fixtures.json"
     file.write_text(json.dumps({"fixtures": fixtures}))
     command: list[str | Path] = [
@@ -93,7 +94,7 @@ def start_aimock(
     if api_key is not None:
         environment["AIMOCK_API_KEYS"] = headers["x-api-key"] = api_key
     with running(command, directory / "aimock.log", environment=environment) as server:
-        yield Aimock(server.announced(r"listening on (http://\S+)"), headers)
+        yield Aimock(server.announced(r"listening on (http://\S+)"), headers, server.process.pid)
 
 
 @contextmanager
@@ -117,7 +118,7 @@ def start_llmock(directory: Path, options: Sequence[str] = ()) -> Iterator[Llmoc
 
 def _install_aimock(folder: Path) -> None:
     npm = install.needed("npm", "install aimock")
-    package = f"@copilotkit/aimock@{_AIMOCK_VERSION}"
+    package = f"@copilotkit/aimock@{AIMOCK_VERSION}"
     install.completed(
         [npm, "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", package]
     )

@@ -31,6 +31,7 @@ WHOLE_PROJECT = {
     "mutants",
     "one_owner",
     "public_surface",
+    "published",
     "readme",
     "suites",
     "sample_store",

@@ -32,6 +32,10 @@ class File:
 
     def variants(self) -> list[bytes]:
         """What may be found in it."""
+        if not self.content.startswith(self.durable):  # it was emptied, and is written anew
+            cuts = range(0, len(self.content), SECTOR)
+            found = [self.durable, self.content, bytes(len(self.content))]
+            return list(dict.fromkeys([*found, *(self.content[:cut] for cut in cuts)]))
         new = self.content[len(self.durable) :]
         cuts = range(SECTOR, len(new), SECTOR)
         found = [self.durable, self.content, self.durable + bytes(len(new))]
@@ -67,6 +71,10 @@ class Disk:
         node = folder.now().get(name) if name else folder
         match event.call:
             case "create" if node is None:
+                folder.pending.append({name: File()})
+            case "truncate" if isinstance(node, File):
+                node.content = b""
+            case "truncate":
                 folder.pending.append({name: File()})
             case "mkdir":
                 folder.pending.append({name: Folder()})
@@ -155,6 +163,16 @@ class Outcome:
     instants: int = 0
     states: set[State] = field(default_factory=set)
     bad: list[str] = field(default_factory=list)
+    looks: int = 0
+    """How many states were judged; one that may be found at several instants counts at each."""
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(
+            self.instants + other.instants,
+            self.states | other.states,
+            self.bad + other.bad,
+            self.looks + other.looks,
+        )
 
 
 Verdict = str | tuple[str, ...]
@@ -186,6 +204,7 @@ def look(events: list[Event], judge: Callable[[State], Verdict], random: Random,
         outcome.instants += 1
         for state in disk.states(random, most):
             outcome.states.add(state)
+            outcome.looks += 1
             verdict = judge(state)
             if verdict not in allowed:
                 outcome.bad.append(f"after event {number}, {event.call} {event.path}: {verdict}")

@@ -76,7 +76,8 @@ def parse(lines: list[str], folder: Path) -> Iterator[Event]:
 def _event(call: str, args: list[str]) -> Event | None:
     match call:
         case "openat":
-            assert "O_TRUNC" not in args[2] or "O_CREAT" not in args[2], args
+            if "O_TRUNC" in args[2]:
+                return Event("truncate", _path(args))
             return Event("create", _path(args)) if "O_CREAT" in args[2] else None
         case "write":
             data = _text(args[1])
