@@ -26,6 +26,7 @@ from integration.peer import Crtx, said_here
 from integration.samples import plain_fixtures, unrecorded_requests
 from tests.golden import SHORT_STORE
 from tests.linked import plain_talk
+from tests.signing import new_key, sign
 
 COUNT = 300
 BOTH_WAYS: tuple[Verify, ...] = ("full", "on-read")
@@ -106,6 +107,22 @@ def test_a_store_written_here_opens_there(crtx: Crtx, tmp_path: Path, fixtures: 
     root = written_here(tmp_path / "store", fixtures)
 
     assert_same_answers(crtx, root, fixtures)
+
+
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_a_signed_store_opens_there(
+    crtx: Crtx, tmp_path: Path, fixtures: list[Fixture], is_flat: bool
+) -> None:
+    """It ignores the head of the index, and what stands beside it."""
+    root = written_here(tmp_path / "store", fixtures[:50])
+    if is_flat:
+        export_crtx(Store.open(root), tmp_path / "flat")
+        root = tmp_path / "flat"
+    sign(root, new_key("crtx"))
+    assert "store_id = " in (root / "INDEX.toml").read_text()
+    assert (root / "INDEX.toml.sig").is_file()
+
+    assert_same_answers(crtx, root, fixtures[:50])
 
 
 def test_a_store_that_has_lived_opens_there(crtx: Crtx, tmp_path: Path, fixtures: list[Fixture]) -> None:
