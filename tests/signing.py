@@ -71,10 +71,10 @@ def remove(root: Path, text: str) -> None:
     store.commit()
 
 
-def sign(root: Path, key: Path, **options: bool) -> None:
+def sign(root: Path, key: Path) -> None:
     source = DirectorySource(root)
     ssh = SshKeygen(root)
-    plan_signing(source, ssh, **options).apply(source, ssh, key)
+    plan_signing(source, ssh).apply(source, ssh, key)
 
 
 def make_store(root: Path, *questions: str, key: Path | None = None) -> Path:

@@ -115,9 +115,9 @@ def _summarise(plan: SigningPlan, *, is_idle: bool, dry_run: bool) -> None:
     if plan.changes is None:
         output.talk("what changed since the last signature is not known: git has not got the index it is of")
     else:
-        added, changed, removed = map(len, (plan.changes.added, plan.changes.changed, plan.changes.removed))
         since = "since the last signature" if plan.last else "in all"
-        output.talk(f"{since}: {added} added, {changed} changed, {removed} removed")
+        counts = f"{len(plan.changes.added)} added, {len(plan.changes.changed)} changed"
+        output.talk(f"{since}: {counts}, {len(plan.changes.removed)} removed")
     verb = "would be signed" if dry_run else "signed"
     output.talk(f"generation {plan.head.generation} of the store {plan.head.store_id} {verb}")
     if not dry_run:

@@ -87,6 +87,7 @@ Exit status:
 @click.pass_context
 def verify_command(
     ctx: click.Context,
+    /,
     path: Path | None,
     store: Path | None,
     quick: bool,

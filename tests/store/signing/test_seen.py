@@ -41,9 +41,10 @@ def test_another_file_is_not_taken_for_one_and_not_lost(tmp_path: Path) -> None:
     mine = tmp_path / "notes"
     mine.write_text("buy milk\n")
 
-    for act in (lambda: Memory(mine).recall(ID), lambda: Memory(mine).note(ID, FIRST)):
-        with pytest.raises(ConfigError, match="is not a list of signed stores"):
-            act()
+    with pytest.raises(ConfigError, match="is not a list of signed stores"):
+        Memory(mine).recall(ID)
+    with pytest.raises(ConfigError, match="is not a list of signed stores"):
+        Memory(mine).note(ID, FIRST)
     assert mine.read_text() == "buy milk\n"
 
 

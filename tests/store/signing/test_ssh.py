@@ -77,7 +77,7 @@ def test_what_is_no_signature_is_bad(ssh: SshKeygen, signature: bytes) -> None:
 
 def test_a_signature_for_another_purpose_is_bad(ssh: SshKeygen) -> None:
     """Such as that of a commit."""
-    command = ["ssh-keygen", "-Y", "sign", "-f", new_key("alice"), "-n", "git"]
+    command = ["ssh-keygen", "-Y", "sign", "-f", str(new_key("alice")), "-n", "git"]
     done = subprocess.run(command, input=DATA, capture_output=True, check=True)
 
     assert not ssh.is_signed(DATA, done.stdout)
