@@ -26,7 +26,10 @@ _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL
 _MOST_REWRITTEN: Final = 256 * 1024
 """Beyond this, a hostile document that only starts like ours could grow a hundredfold when written."""
 _DEEP_INDENT = b"\n" + b"  " * 40
-"""Deeper than what we write is, and than what may be nested: such a document takes the longer road."""
+"""Deeper than what people write, and less deep than is allowed: such a document takes the longer road."""
+_NEVER_DEEP: Final = 2 * MAX_DEPTH * (MAX_DEPTH - 1)
+"""What the indents alone take of a document that is nested too deeply: two spaces for each level, where it
+begins and where it ends."""
 
 
 class JsonError(ValueError):
@@ -38,7 +41,9 @@ def may_be_as_written(data: bytes) -> bool:
 
     If those bytes are equal, it is nested no deeper than is allowed.
     """
-    return len(data) <= _MOST_REWRITTEN and data.startswith(b"{\n  ") and _DEEP_INDENT not in data
+    if len(data) > _MOST_REWRITTEN or not data.startswith(b"{\n  "):
+        return False
+    return len(data) < _NEVER_DEEP or _DEEP_INDENT not in data
 
 
 def loads(data: bytes) -> JsonValue:

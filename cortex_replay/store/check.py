@@ -334,7 +334,8 @@ class _Examination:
             return self._examine_fixture(row, data)
         if isinstance(row, PartRow):
             trust.judge_part(row, data)
-            self._keep(row, data)
+            if self._keeps:
+                self._report.contents[row.path] = data
         else:
             self._note(row.path, trust.judge_exchange(row, data))
         return None
@@ -347,16 +348,11 @@ class _Examination:
             self._note(row.path, fixture)
             if fixture.is_request_redacted:
                 self._report.redacted_requests.append(row.path)
-        self._keep(row, data)
-        if not isinstance(row, FixtureRow):
-            return None
-        if self._keeps:
-            self._report.kept[key] = row
-        return key
-
-    def _keep(self, row: Row, data: bytes) -> None:
         if self._keeps:
             self._report.contents[row.path] = data
+            if isinstance(row, FixtureRow):
+                self._report.kept[key] = row
+        return key if isinstance(row, FixtureRow) else None
 
 
 def read_fixture(
