@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from cortex_replay import (
     RecordingRefused,
     ReplayAdapter,
     Store,
+    StreamChunk,
+    TimedChunk,
+    ToolCallDelta,
     Upstream,
 )
 from cortex_replay.canonical import JsonValue
@@ -149,3 +153,32 @@ def test_a_secret_on_the_wire_alone_costs_the_wire() -> None:
 
     assert [hit.rule for hit in hits] == ["known-value"]
     assert (clean.text, clean.wire) == ("fine", None)
+
+
+def test_a_secret_in_one_of_two_calls_that_come_in_turns_is_found() -> None:
+    """The pieces of each are put together by themselves."""
+    half = len(SECRET) // 2
+    pieces = [(0, f'{{"key":"{SECRET[:half]}'), (1, '{"a":1'), (0, f'{SECRET[half:]}"}}'), (1, "}")]
+    chunks = [StreamChunk("", tool_calls=(ToolCallDelta(n, f"c{n}", "f", text),)) for n, text in pieces]
+    calls = ToolCallDelta.join(piece for chunk in chunks for piece in chunk.tool_calls)
+    stream = tuple(TimedChunk(0, chunk) for chunk in chunks)
+    clean, hits = redact_answer(Answer("", tool_calls=calls, stream=stream), Redactor([SECRET]))
+
+    assert hits
+    assert [call.arguments for call in clean.tool_calls] == [{"key": "[REDACTED:known-value]"}, {"a": 1}]
+
+
+def test_a_secret_in_bytes_that_are_no_text_is_found() -> None:
+    """They stand in the wire alone, and nothing can be cut out of them: it is not kept."""
+    encoded = base64.b64encode(b"\xff\xfe " + SECRET.encode()).decode()
+    wire: dict[str, JsonValue] = {
+        "protocol": "x",
+        "stream": False,
+        "status": 200,
+        "headers": {},
+        "body_base64": encoded,
+    }
+    clean, hits = redact_answer(Answer("Hello.", wire=wire), Redactor([SECRET]))
+
+    assert hits
+    assert clean.wire is None

@@ -86,7 +86,7 @@ def test_a_loop_that_is_gone_keeps_no_turn() -> None:
     assert had == ["next"]
     lost._log_destroy_pending = False  # type: ignore[attr-defined]
     with suppress(RuntimeError):
-        lost.get_coro().close()  # type: ignore[union-attr]
+        lost.get_coro().close()
 
 
 def test_who_asks_again_keeps_its_number() -> None:

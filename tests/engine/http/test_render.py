@@ -75,11 +75,12 @@ def test_what_is_kept_has_an_end(read: Callable[..., Question], monkeypatch: pyt
 @pytest.mark.parametrize("status", [204, 304])
 def test_what_has_no_body_by_its_status_has_none(status: int) -> None:
     """What came behind it would be the next answer."""
-    for content in (
+    contents: list[dict[str, Any]] = [
         {"body": "HTTP/1.1 200 OK"},
         {"body_base64": "YQ=="},
         {"events": [{"at_ms": 0, "text": "x"}]},
-    ):
+    ]
+    for content in contents:
         reply = reply_of_wire({"status": status, "headers": {}, **content})
         assert (reply.status, reply.body, reply.events) == (status, b"", ())
 

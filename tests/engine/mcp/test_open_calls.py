@@ -49,7 +49,7 @@ def test_what_is_no_answer_belongs_to_what_the_transport_tells_and_else_to_the_l
     made = [call(1), call(2), call(3, LISTEN), call(4, PING), call(None)]
     for one in made:
         calls.add(one)
-    said = {"method": "notifications/message", "params": {}}
+    said: dict[str, Any] = {"method": "notifications/message", "params": {}}
 
     assert len(calls) == 4
     assert calls.owner_of(said, 1) is made[0]

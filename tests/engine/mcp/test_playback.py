@@ -11,7 +11,7 @@ import pytest
 from cortex_replay.engine.mcp.link import Outgoing
 from cortex_replay.engine.mcp.playback import Playback
 
-CALLED = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+CALLED: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 
 @pytest.mark.parametrize(
