@@ -168,9 +168,10 @@ def test_a_secret_in_one_of_two_calls_that_come_in_turns_is_found() -> None:
     assert [call.arguments for call in clean.tool_calls] == [{"key": "[REDACTED:known-value]"}, {"a": 1}]
 
 
-def test_a_secret_in_bytes_that_are_no_text_is_found() -> None:
+@pytest.mark.parametrize("code", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_a_secret_in_bytes_that_are_no_text_is_found(code: str) -> None:
     """They stand in the wire alone, and nothing can be cut out of them: it is not kept."""
-    encoded = base64.b64encode(b"\xff\xfe " + SECRET.encode()).decode()
+    encoded = base64.b64encode(b"\xff\xfe" + SECRET.encode(code)).decode()
     wire: dict[str, JsonValue] = {
         "protocol": "x",
         "stream": False,

@@ -50,8 +50,15 @@ class Client:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def send(self, path: str, *pieces: bytes, length: int | None = None, leaves: bool = False) -> Got:
-        headers = [(b"host", b"here"), (b"authorization", b"Bearer a-token-of-a-caller")]
+    async def send(
+        self,
+        path: str,
+        *pieces: bytes,
+        length: int | None = None,
+        leaves: bool = False,
+        brought: tuple[bytes, bytes] = (b"authorization", b"Bearer a-token-of-a-caller"),
+    ) -> Got:
+        headers = [(b"host", b"here"), brought]
         headers += [] if length is None else [(b"content-length", b"%d" % length)]
         scope = {
             "type": "http",
@@ -232,3 +239,21 @@ def test_who_gives_up_in_the_very_moment_gives_its_room_back() -> None:
         return room.free
 
     assert asyncio.run(main()) == 1000
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        (b"x-other", b"1"),
+        (b"authorization", b"Bearer wrong-token-of-a-caller"),
+        (b"authorization", b"Basic a-token-of-a-caller"),
+        (b"x-cortex-replay-token", b"the-gateway-s-own"),
+        (b"x-cortex-replay-token", b"a-token-of-a-caller"),
+    ],
+)
+def test_only_a_caller_s_own_token_opens_the_rpc(root: Path, brought: tuple[bytes, bytes]) -> None:
+    """Not the gateway's, which opens all else; and nothing is read before."""
+    with run_over(root) as run:
+        got = asyncio.run(Client(app_of(run)).send("/rpc", b"{}", brought=brought))
+
+    assert (got.status, got.taken) == (401, 0)
