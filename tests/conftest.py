@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import certifi
+import httpx
 import pytest
 
 from tests.builder import StoreBuilder
 from tests.nested import LIGHT
 from tests.sampling import SEED_VARIABLE, TORTURE_VARIABLE, seed
 from tests.servers.s3 import S3Server, start_moto
+from tests.waiting import LONGEST_S
 
 # Before the first test that imports one of them: helpers explain their assertions as tests do.
 pytest.register_assert_rewrite("tests.torture.doomed", "tests.torture.plans")
@@ -36,6 +41,31 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Marks are made with a key of these tests, not with one of whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state-home")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates() -> Iterator[None]:
+    """Read once: every client of httpx reads the world's certificates, 35 ms for each, and asks 127.0.0.1."""
+    make = ssl.create_default_context
+    shared = cache(lambda: make(cafile=certifi.where()))
+
+    def create(purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH, **given: str) -> ssl.SSLContext:
+        is_usual = purpose is ssl.Purpose.SERVER_AUTH and given == {"cafile": certifi.where()}
+        return shared() if is_usual else make(purpose, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", create)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience() -> Iterator[None]:
+    """A client that says nothing of it is patient: beside a load, five seconds are short."""
+    usual = httpx._config.DEFAULT_TIMEOUT_CONFIG
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "read", "write", "pool"):
+            patch.setattr(usual, name, LONGEST_S)
         yield
 
 

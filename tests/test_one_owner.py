@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "cortex_replay"
-TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
 
 
-def callers_of(name: str, trees: dict[str, ast.Module] = TREES) -> list[str]:
+@cache
+def package_trees() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")
+    }
+
+
+def callers_of(name: str, trees: dict[str, ast.Module] | None = None) -> list[str]:
     """The modules that call something of a name, once for each call."""
-    return sorted(path for path, tree in trees.items() for node in ast.walk(tree) if _calls(node, name))
+    return sorted(
+        path
+        for path, tree in (trees or package_trees()).items()
+        for node in ast.walk(tree)
+        if _calls(node, name)
+    )
 
 
 def _calls(node: ast.AST, name: str) -> bool:
@@ -56,7 +68,7 @@ def modes_in(tree: ast.AST) -> Iterator[set[object]]:
 def test_modes_are_listed_once() -> None:
     """Whoever asks whether a mode writes asks the mode. Options that take two of them list those."""
     others = ("modes.py", "cli/main.py")  # where they are defined; where commands have these names
-    listed = {path: list(modes_in(tree)) for path, tree in TREES.items() if path not in others}
+    listed = {path: list(modes_in(tree)) for path, tree in package_trees().items() if path not in others}
 
     assert {path: said for path, said in listed.items() if said} == {
         "cli/import_cassettes.py": [{"once", "record"}],

@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-__all__ = ["let_others_run", "until", "wait_until"]
+__all__ = ["LONGEST_S", "let_others_run", "until", "wait_until"]
 
-_LONGEST_S = 30.0
+LONGEST_S = 30.0
 """How long a test waits before it fails: far more than a loaded machine needs."""
 _LOOK_EVERY_S = 0.005
 
 
-def wait_until(condition: Callable[[], object], longest_s: float = _LONGEST_S) -> None:
+def wait_until(condition: Callable[[], object], longest_s: float = LONGEST_S) -> None:
     """Return as soon as the condition holds; fail if it does not in a long time."""
     end = time.monotonic() + longest_s
     while not condition():
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], object], longest_s: float = _LONGEST_S) -
         time.sleep(_LOOK_EVERY_S)
 
 
-async def until(condition: Callable[[], object], longest_s: float = _LONGEST_S) -> None:
+async def until(condition: Callable[[], object], longest_s: float = LONGEST_S) -> None:
     """The same, for what happens in the running loop."""
     end = time.monotonic() + longest_s
     while not condition():

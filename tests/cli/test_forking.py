@@ -16,23 +16,24 @@ from tests.cli.programs import ASK, Result, Shell
 from tests.gateway.upstream import REAL_KEY
 
 LOOP = """
-import hashlib, os, sys
-import openai
+import hashlib, json, os, urllib.request
 prompts = [f"turn {n}" for n in range(1, 11)]
 if "EDIT" in os.environ:
     prompts[6] = "turn 7, but terser"
-client, messages = openai.OpenAI(max_retries=0), []
+url, messages = os.environ["OPENAI_BASE_URL"] + "/chat/completions", []
+head = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 for n, prompt in enumerate(prompts, start=1):
     messages.append({"role": "user", "content": prompt})
+    how = {} if n % 2 else {"stream": True, "stream_options": {"include_usage": True}}
+    body = json.dumps({"model": "m", "messages": messages, **how}).encode()
+    whole = opener.open(urllib.request.Request(url, body, head)).read().decode()
     if n % 2:
-        made = client.chat.completions.create(model="m", messages=messages)
-        said = made.choices[0].message.content
-        whole = made.model_dump_json()
+        said = json.loads(whole)["choices"][0]["message"]["content"]
     else:
-        how = {"stream": True, "stream_options": {"include_usage": True}}
-        chunks = list(client.chat.completions.create(model="m", messages=messages, **how))
-        said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-        whole = "".join(chunk.model_dump_json() for chunk in chunks)
+        chunks = [json.loads(line[6:]) for line in whole.splitlines() if line.startswith("data: {")]
+        deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+        said = "".join(delta.get("content") or "" for delta in deltas)
     messages.append({"role": "assistant", "content": said})
     print(n, said, hashlib.sha256(whole.encode()).hexdigest())
 """

@@ -23,8 +23,8 @@ def test_random_damage_to_files_and_names(tmp_path: Path) -> None:
         (tmp_path / path).write_bytes(data)
     whole = served(tmp_path)
     rng = random.Random(0 if not IS_TORTURE else None)
-    refused = 0
-    for _ in range(100_000 if IS_TORTURE else 1000):
+    refused, rounds = 0, 100_000 if IS_TORTURE else 200
+    for _ in range(rounds):
         one, other = (tmp_path / name for name in rng.sample(sorted(files), 2))
         data = one.read_bytes()
         cut = rng.randrange(len(data))
@@ -53,5 +53,5 @@ def test_random_damage_to_files_and_names(tmp_path: Path) -> None:
         if (extra and extra.parent != tmp_path) or extra:
             extra.unlink()
 
-    assert refused > 700
+    assert refused > 0.7 * rounds
     assert whole == served(tmp_path)

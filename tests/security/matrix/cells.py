@@ -52,7 +52,8 @@ _GUARD_BYTES: Final = 2 << 30
 class Limits:
     """What a command may take."""
 
-    seconds: float = 20
+    seconds: float = 120
+    """A hang has no end; a command beside a load of thirty may take a minute."""
     megabytes: int = 500
 
 
