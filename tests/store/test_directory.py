@@ -18,6 +18,7 @@ from cortex_replay.errors import Finding
 from cortex_replay.store.directory import _FIRST_READ, DirectorySource
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 from tests.builder import StoreBuilder, ask
+from tests.sampling import IS_TORTURE
 
 IS_ROOT = os.geteuid() == 0
 
@@ -275,7 +276,9 @@ def test_swapping_files_while_reading_never_serves_foreign_bytes(builder: StoreB
     thread.start()
     served = refused = 0
     try:
-        for _ in range(3000):
+        tries = 0
+        while tries < (3000 if IS_TORTURE else 200) or not (served and refused):
+            tries += 1
             store = Store.open(builder.root, verify="on-read")
             try:
                 text = store.get(*ask_key("What is one?")).answers[0].text
@@ -287,9 +290,6 @@ def test_swapping_files_while_reading_never_serves_foreign_bytes(builder: StoreB
     finally:
         stop.set()
         thread.join()
-
-    assert served
-    assert refused
 
 
 def test_reading_without_dir_fd_gives_the_same(
