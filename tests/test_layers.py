@@ -122,8 +122,8 @@ def imported_files(path: Path, package: Path = PACKAGE) -> set[Path]:
 
 
 def circles(package: Path = PACKAGE) -> list[list[str]]:
-    """Files that import each other in a circle: those that are left when each one goes that imports no other, or
-    that no other imports."""
+    """Files that import each other in a circle: what is left when each one goes that imports no other one, or
+    that no other one imports."""
     imports = {path: imported_files(path, package) for path in package.rglob("*.py")}
     count = 0
     while len(imports) != count:
