@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store, StoreIo
-from cortex_replay.store import repack
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.fixture_json import is_short, parse_fixture
 from cortex_replay.store.index.index import Index
+from cortex_replay.store.index.shard_reading import read_index
+from cortex_replay.store.repack import plan_repack
 from tests.cli.commands import run
 from tests.linked import MODEL, OTHER, TEST, make_short, talk, turns, write_whole
 
@@ -252,7 +253,6 @@ def test_a_repack_is_not_planned_on_a_store_that_changed_meanwhile(
     short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it has as many rows as before."""
-    read = repack.read_index
 
     def read_later(source: DirectorySource) -> tuple[Index, bytes]:
         store = Store.open(short)
@@ -260,8 +260,8 @@ def test_a_repack_is_not_planned_on_a_store_that_changed_meanwhile(
         fixture = store.get(stored.model, stored.prompt_hash)
         store.replace(replace(fixture, answers=(Answer("another"),)))
         store.commit()
-        return read(source)
+        return read_index(source)
 
-    monkeypatch.setattr(repack, "read_index", read_later)
+    monkeypatch.setattr("cortex_replay.store.repack.read_index", read_later)
     with pytest.raises(StoreIo, match="changed in the meantime"):
-        repack.plan_repack(DirectorySource(short))
+        plan_repack(DirectorySource(short))
