@@ -555,3 +555,16 @@ def test_an_index_that_no_reader_would_take_is_not_written(store: Store) -> None
 
     assert files(store.root) == {"INDEX.toml"}
     assert len(Store.open(store.root)) == 0
+
+
+def test_a_commit_builds_on_no_row_that_breaks_the_rules(builder: StoreBuilder) -> None:
+    """Somebody changed the index since this store was opened."""
+    store = builder.open()
+    store.add(fixture("new", "n"))
+    changed = builder.index_text().replace(builder.fixtures[0].path, "fixtures/../../outside.json")
+    builder.write_index(changed)
+
+    with pytest.raises(FixtureIntegrityFailed, match=r"this path has the component '\.\.'"):
+        store.commit()
+
+    assert builder.index_text() == changed
