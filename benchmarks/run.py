@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _measure(wanted: Collection[str]) -> Benches:
+def _measure(wanted: set[str]) -> Benches:
     measured: Benches = {}
     versions, commit = machine.versions(), machine.commit()
     for names, run in GROUPS.items():

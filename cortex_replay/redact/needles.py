@@ -34,12 +34,15 @@ class Needles(Generic[_Text]):
 
     def __init__(self, wanted: Iterable[_Text], blank: _Text, quote: _Text) -> None:
         every = list(wanted)
-        self._blank, self._quote = blank, quote
-        self._long = [needle for needle in every if len(needle) >= _LONG and b" " not in _classes(needle)]
+        self._blank: _Text = blank
+        self._quote: _Text = quote
+        self._long: list[_Text] = [
+            needle for needle in every if len(needle) >= _LONG and b" " not in _classes(needle)
+        ]
         if len(self._long) <= _FEW:
             self._long = []
         long = set(self._long)
-        self._others = [needle for needle in every if needle not in long]
+        self._others: list[_Text] = [needle for needle in every if needle not in long]
         self._shortest = min(map(len, self._long), default=0)
         self._row = b"#" * self._shortest
 
