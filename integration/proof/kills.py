@@ -8,8 +8,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ __all__ = ["prove"]
 
 _SEED: Final = 24
 _LOST: Final = "answers lost"
+_DONE: Final = "kills"
 _UNREADABLE: Final = "unreadable"
 _STUCK: Final = "next one fails"
 _LONGEST_S: Final = 0.12
@@ -54,6 +56,8 @@ def test_asks(n):
         urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
 """
 Results = Counter[str]
+Kill = Callable[[Path, Random], Results | None]
+"""Kills something in a folder, and looks; gives nothing if it had ended before."""
 
 
 def prove(scale: Scale, tell: Tell) -> list[Row]:
@@ -65,18 +69,13 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
     def step() -> None:
         tell(next(done), total)
 
-    wrong = 0
-    for seed in range(0, calls, 10):
-        wrong += len(failures(_SEED + seed, 10))
-        for _ in range(10):
-            step()
     return [
-        Row(
+        _row(
             "calls",
             "cortex-replay",
             "a recorder, at a random system call",
             calls,
-            {_LOST: 0, _UNREADABLE: 0, _STUCK: 0} | _any(wrong),
+            _many(_kill_by_call, calls, step),
         ),
         _row(
             "recorder",
@@ -104,21 +103,31 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
     ]
 
 
-def _any(wrong: int) -> dict[str, int]:
-    return {_LOST: wrong} if wrong else {}
-
-
 def _row(name: str, who: str, what: str, cases: int, found: Results) -> Row:
     return Row(name, who, what, cases, {one: found[one] for one in (_LOST, _UNREADABLE, _STUCK)})
 
 
-def _many(kill: Callable[[Path, Random], Results], times: int, step: Callable[[], None]) -> Results:
+def _many(kill: Kill, times: int, step: Callable[[], None]) -> Results:
+    """That many kills, two at a time; an attempt that came too late is none."""
     found = Results()
-    for number in range(times):
-        with TemporaryDirectory(dir=SCRATCH) as folder:
-            found += kill(Path(folder), Random(f"{_SEED} {number}"))
-        step()
+    numbers = count()
+    with ProcessPoolExecutor(_AT_ONCE, mp_context=get_context("fork")) as pool:
+        while (missing := times - found[_DONE]) > 0:
+            for results in pool.map(_kill_one, [kill] * missing, islice(numbers, missing)):
+                found += results
+                if results[_DONE]:
+                    step()
     return found
+
+
+def _kill_one(kill: Kill, number: int) -> Results:
+    with TemporaryDirectory(dir=SCRATCH) as folder:
+        found = kill(Path(folder), Random(f"{_SEED} {number}"))
+    return Results() if found is None else found + Results({_DONE: 1})
+
+
+def _kill_by_call(_: Path, random: Random) -> Results:
+    return Results({_LOST: len(failures(random.randrange(2**32), 1))})
 
 
 def _kill_recorder(folder: Path, random: Random) -> Results:
@@ -164,13 +173,13 @@ def _kill_vcrpy(folder: Path, random: Random) -> Results:
     return Results({_LOST: sum(f'"question {number}"'.encode() not in bodies for number in said)})
 
 
-def _kill_git(folder: Path, random: Random) -> Results:
+def _kill_git(folder: Path, random: Random) -> Results | None:
     """The lock that a killed one leaves has to be removed by hand."""
     _git(folder, "init", "-q")
     command = ["git", *_WHO, "commit", "-q", "--allow-empty", "-m", "one"]
     _, was_killed = killed_command(command, folder, os.environ, random.uniform(0, 0.02))
     if not was_killed:
-        return Results()
+        return None
     (folder / "file").write_text("more")
     is_well = all(_git(folder, *words) for words in (["add", "file"], ["commit", "-q", "-m", "two"]))
     return Results({_STUCK: int(not is_well)})
@@ -261,9 +270,7 @@ def _in_groups(
                 folder = Path(name)
                 (folder / "test_asking.py").write_text(_TESTS)
                 out, was_killed = killed_command(command, folder, environment, after)
-                found = look(folder, out)
-            step()
-            return found, was_killed
+                return look(folder, out), was_killed
 
         start = time.monotonic()
         with TemporaryDirectory(dir=SCRATCH) as name:
@@ -275,6 +282,9 @@ def _in_groups(
         random = Random(_SEED)
         found = Results()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for results, _ in pool.map(run, [random.uniform(0, _AT_ONCE * whole) for _ in range(times)]):
-                found += results
+            while (missing := times - found[_DONE]) > 0:
+                for results, was_killed in pool.map(run, [random.uniform(0, whole) for _ in range(missing)]):
+                    if was_killed:
+                        found += results + Results({_DONE: 1})
+                        step()
     return found
