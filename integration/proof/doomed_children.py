@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -29,7 +30,7 @@ def killed_fork(work: Callable[[Callable[[str], None]], None], random: Random, l
     if child == 0:
         os.close(reader)
         try:
-            work(lambda word: os.write(writer, f"{word}\n".encode()) and None)
+            work(partial(_say, writer))
         finally:
             os._exit(1)
     os.close(writer)
@@ -41,6 +42,10 @@ def killed_fork(work: Callable[[Callable[[str], None]], None], random: Random, l
     os.close(reader)
     os.waitpid(child, 0)
     return words.decode().splitlines()
+
+
+def _say(pipe: int, word: str) -> None:
+    os.write(pipe, f"{word}\n".encode())
 
 
 def killed_command(

@@ -77,7 +77,11 @@ def _vcrpy(scale: Scale, most: int) -> Outcome:
     with TemporaryDirectory(dir=SCRATCH) as name:
         folder = Path(name)
         (folder / "stores").mkdir()
-        program = [traced_vcrpy.__file__, (folder / "stores").resolve(), str(scale.pick(2, 5, 10))]
+        program: list[str | Path] = [
+            traced_vcrpy.__file__,
+            (folder / "stores").resolve(),
+            str(scale.pick(2, 5, 10)),
+        ]
         events = by_store(trace(program, (folder / "stores").resolve(), folder / "trace"))["store"]
         (folder / "judged").mkdir()
         return look(events, _CassetteJudge(folder / "judged"), Random(_SEED), most)

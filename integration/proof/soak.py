@@ -84,7 +84,7 @@ def _size(pid: int) -> tuple[int, int]:
 def _ours(folder: Path) -> Iterator[tuple[str, int]]:
     store = Store.create(folder / "llm")
     for number in range(_QUESTIONS):
-        request = WIRES["openai-chat"].lift(_body(number))  # type: ignore[arg-type]
+        request = WIRES["openai-chat"].lift(_body(number))
         store.add(fixture_of(request, Answer(f"answer {number}", finish_reason="stop")))
     store.commit()
     here = Path(__file__).resolve().parents[2]

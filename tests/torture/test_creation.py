@@ -17,7 +17,7 @@ import pytest
 
 import cortex_replay
 from cortex_replay import Store, StoreIo
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture import roads
 from tests.torture.plans import SCRATCH, fixture, is_locked, sound_answers
 from tests.torture.power_loss import Verdict, by_store, look
@@ -141,13 +141,13 @@ def _hooked(road: Road, root: Path, killer: Killer) -> None:
 class BeforeTheLock:
     """Lets somebody else be faster, at the instant before this one has the lock."""
 
-    def __init__(self, other: Callable[[], object]) -> None:
-        self.other: Callable[[], object] | None = other
+    def __init__(self, other: Callable[[], None]) -> None:
+        self.other: Callable[[], None] | None = other
 
     def __call__(self, name: str, call: Call, *args: Any, **kwargs: Any) -> Any:
         if name == "flock" and self.other is not None:
             other, self.other = self.other, None
-            in_child(lambda _: other() and None)
+            in_child(lambda _: other())
         return call(*args, **kwargs)
 
 

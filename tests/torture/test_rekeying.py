@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 from tests.torture.plans import SCRATCH
 from tests.torture.rekeying import race
 
