@@ -53,17 +53,15 @@ def test_calls_in_several_lines_of_ollama_are_several() -> None:
     assert [(call.name, call.arguments) for call in said.tool_calls] == [(n, {"of": n}) for n in "abcd"]
 
 
+LAST = 'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
+
+
 @pytest.mark.parametrize(
     ("content", "stream"),
     [
         ({"body": '{"choices": [], "choices": [{"message": {"content": "a"}}]}'}, False),
         ({"body": '{"choices": [{"message": {"content": "a", "content": "b"}}]}'}, False),
-        (
-            {
-                "body": 'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\nmore'
-            },
-            True,
-        ),
+        ({"body": f"{LAST}data: [DONE]\n\nmore"}, True),
     ],
     ids=["a key twice", "a key twice within", "more behind the end"],
 )
