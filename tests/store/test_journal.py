@@ -121,3 +121,10 @@ def test_a_look_is_repeated_if_commits_came_and_went_meanwhile(
     assert check_listing(DirectorySource(store.root)).findings == []
     assert looks
     assert (store.root / "INDEX.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "journal", [Journal(2**70, is_open=True), Journal(1, is_open=True, added=("\ud800",))]
+)
+def test_what_no_journal_of_ours_can_say_is_nobodys(journal: Journal) -> None:
+    assert not journal.is_marked_by(user_marker())
