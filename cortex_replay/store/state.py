@@ -123,7 +123,9 @@ def create_store(source: DirectorySource) -> None:
 
 def _lock(state: Folder) -> AbstractContextManager[None]:
     """One at a time. Without locks (on Windows) nobody records, so two who make a store make the same one."""
-    return nullcontext() if fcntl is None else state.lock("lock")
+    if fcntl is None:
+        return nullcontext()
+    return state.lock("lock")
 
 
 @contextmanager

@@ -77,11 +77,8 @@ def _vcrpy(scale: Scale, most: int) -> Outcome:
     with TemporaryDirectory(dir=SCRATCH) as name:
         folder = Path(name)
         (folder / "stores").mkdir()
-        program: list[str | Path] = [
-            traced_vcrpy.__file__,
-            (folder / "stores").resolve(),
-            str(scale.pick(2, 5, 10)),
-        ]
-        events = by_store(trace(program, (folder / "stores").resolve(), folder / "trace"))["store"]
+        stores = (folder / "stores").resolve()
+        program: list[str | Path] = [traced_vcrpy.__file__, stores, str(scale.pick(2, 5, 10))]
+        events = by_store(trace(program, stores, folder / "trace"))["store"]
         (folder / "judged").mkdir()
         return look(events, _CassetteJudge(folder / "judged"), Random(_SEED), most)

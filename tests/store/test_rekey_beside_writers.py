@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_replay import FixtureIntegrityFailed, NoFixture, Store, StoreIo
+from cortex_replay.canonical import JsonValue
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import Answer
@@ -54,7 +55,7 @@ def test_a_commit_while_it_is_planned_is_no_fault(store: Store) -> None:
             extend(store.root)
         return DirectorySource.read_many(source, rows, max_bytes)
 
-    source.read_many = read_many  # type: ignore[method-assign]
+    source.read_many = read_many  # type: ignore[method-assign, assignment]
     plan = plan_rekey(source, Warmer())
 
     assert len(reads) > 2
@@ -72,7 +73,7 @@ def test_a_fault_that_no_commit_explains_is_told(store: Store) -> None:
             (store.root / store.list()[0].path).unlink()
         return DirectorySource.read_many(source, rows, max_bytes)
 
-    source.read_many = read_many  # type: ignore[method-assign]
+    source.read_many = read_many  # type: ignore[method-assign, assignment]
     with pytest.raises(FixtureIntegrityFailed, match="not there"):
         plan_rekey(source, Warmer())
 
@@ -100,7 +101,7 @@ def test_a_failure_that_came_after_the_plan_is_not_lost(store: Store) -> None:
     source = DirectorySource(store.root)
     plan = plan_rekey(source, Warmer())
     other = Store.open(store.root)
-    wire = {"protocol": "anthropic", "status": 429, "headers": [], "body": "{}"}
+    wire: dict[str, JsonValue] = {"protocol": "anthropic", "status": 429, "headers": [], "body": "{}"}
     other.add_exchange(Exchange(wire, match=store.key(ask("q")), n=1))
     other.commit()
 
