@@ -123,9 +123,7 @@ def create_store(source: DirectorySource) -> None:
 
 def _lock(state: Folder) -> AbstractContextManager[None]:
     """One at a time. Without locks (on Windows) nobody records, so two who make a store make the same one."""
-    if fcntl is None:
-        return nullcontext()
-    return state.lock("lock")
+    return nullcontext() if os.name == "nt" else state.lock("lock")
 
 
 @contextmanager
