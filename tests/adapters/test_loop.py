@@ -30,7 +30,7 @@ def run_script(code: str) -> subprocess.CompletedProcess[str]:
     start = "import os, signal\nfrom cortex_replay.adapters.loop import BackgroundLoop\n"
     names = "async def answer(): return 42\nloop = BackgroundLoop('tested')\n"
     command = [sys.executable, "-c", start + names + code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 FORK = """

@@ -214,7 +214,7 @@ def test_a_program(kind: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     given: dict[str, Any] = {"input": data} if kind == "pipe" else {"stdin": path.open("rb")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=30, check=True, **given
+        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=300, check=True, **given
     )
     if kind == "file":
         given["stdin"].close()

@@ -53,7 +53,7 @@ class Shell:
     def _start(self, command: list[str], variables: dict[str, str]) -> Result:
         env = {**self.environment, **variables}
         done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=300, check=False
         )
         return Result(done)
 
@@ -97,4 +97,4 @@ def running(
             yield facts, process
         finally:
             process.send_signal(stop)
-            _, facts["talk"] = process.communicate(timeout=30)
+            _, facts["talk"] = process.communicate(timeout=300)

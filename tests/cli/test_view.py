@@ -38,7 +38,7 @@ def document_in(page: Path, name: str) -> Any:
 
 def asked(url: str) -> Any:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
+    with opener.open(url, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -59,7 +59,7 @@ def test_a_page_is_served_until_it_is_stopped(shell: Shell, store: Path, tmp_pat
 READER = """
 import sys, urllib.request
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-print(opener.open(sys.argv[1], timeout=10).read().decode(), file=open("opened.html", "w"))
+print(opener.open(sys.argv[1], timeout=60).read().decode(), file=open("opened.html", "w"))
 """
 
 

@@ -338,7 +338,7 @@ def test_a_waiter_that_is_lost_with_its_loop_does_not_keep_the_turn(adapter: Rep
 def run_script(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     code = "import sys\nfrom cortex_replay import *\nadapter = ReplayAdapter(sys.argv[1])\n" + script
     return subprocess.run(
-        [sys.executable, "-c", code, str(root)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code, str(root)], capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -57,11 +57,11 @@ def trusting(gateway: Gateway) -> ssl.SSLContext:
 
 def client_of(gateway: Gateway, scope: str = "") -> httpx.Client:
     """A client that knows the proxy, as a command does."""
-    return httpx.Client(proxy=own_url(gateway, scope), verify=trusting(gateway), trust_env=False, timeout=10)
+    return httpx.Client(proxy=own_url(gateway, scope), verify=trusting(gateway), trust_env=False, timeout=60)
 
 
 def ask(gateway: Gateway, head: str, *, more: bytes = b"") -> bytes:
     """The first bytes of what the proxy answers to bytes."""
-    with socket.create_connection(proxy_address(gateway), timeout=10) as connection:
+    with socket.create_connection(proxy_address(gateway), timeout=60) as connection:
         connection.sendall(head.encode("latin-1") + more)
         return connection.recv(4096)

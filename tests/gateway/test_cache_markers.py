@@ -137,7 +137,7 @@ def test_a_hostile_label_is_short_and_harmless(
     body = {**ASKED, "system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
 
     with opened("record", provider.url) as gateway:
-        httpx.post(f"{gateway.url()}/anthropic/v1/messages", json=body, headers=header, timeout=20)
+        httpx.post(f"{gateway.url()}/anthropic/v1/messages", json=body, headers=header, timeout=60)
 
     ((first, second),) = [note["blocks"] for note in notes_in(tmp_path / "store")]
     assert "\x1b" not in first["label"]
@@ -151,7 +151,7 @@ def test_the_provider_s_own_reason_for_a_miss_is_noted(opened: Opened, tmp_path:
     body = {**ASKED, "diagnostics": {"previous_message_id": "msg_1"}}
 
     with serving_in_thread(whole(answer)) as provider, opened("record", provider.url) as gateway:
-        httpx.post(f"{gateway.url()}/anthropic/v1/messages", json=body, timeout=20)
+        httpx.post(f"{gateway.url()}/anthropic/v1/messages", json=body, timeout=60)
 
     (note,) = notes_in(tmp_path / "store")
     assert note["reason"] == "tools_changed"

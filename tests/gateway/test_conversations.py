@@ -28,7 +28,7 @@ def talk(gateway: Gateway, client: httpx.Client, turns: int = TURNS) -> list[str
         messages.append({"role": "user", "content": f"{number} ".ljust(TURN // 2, "x")})
         body: dict[str, Any] = {"model": "m", "messages": messages, "tools": TOOLS, "tool_choice": "none"}
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}
-        reply = client.post(f"{gateway.url('openai')}/chat/completions", json=body, timeout=20)
+        reply = client.post(f"{gateway.url('openai')}/chat/completions", json=body, timeout=60)
         assert reply.status_code == 200, reply.text
         message = reply.json()["choices"][0]["message"]
         answers.append(message["content"])
@@ -76,7 +76,7 @@ def test_a_turn_whose_start_was_changed_is_not_served(
             path = root / first.path
             path.write_bytes(path.read_bytes().replace(b"0 xx", b"1 xx", 1))
             asked = provider.received[-1].json
-            reply = client.post(f"{gateway.url('openai')}/chat/completions", json=asked, timeout=20)
+            reply = client.post(f"{gateway.url('openai')}/chat/completions", json=asked, timeout=60)
             assert reply.status_code >= 400
             assert "integrity" in reply.text
 

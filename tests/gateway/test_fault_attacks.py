@@ -103,10 +103,10 @@ def test_a_hung_client_does_not_hold_up_the_end(
         httpx.post(gateway.url("anthropic") + "/v1/messages", json=STREAMED)
     with opened(faults=Faults([Fault.parse("stall:1@always")])) as gateway:
         url = gateway.url("anthropic") + "/v1/messages"
-        with httpx.stream("POST", url, json=STREAMED, timeout=10) as answer:
+        with httpx.stream("POST", url, json=STREAMED, timeout=60) as answer:
             pieces = answer.iter_raw()
             next(pieces)
-            with httpx.stream("POST", url, json=STREAMED, timeout=10) as second:
+            with httpx.stream("POST", url, json=STREAMED, timeout=60) as second:
                 next(second.iter_raw())  # one that is stalled holds up nobody
             stopping = threading.Thread(target=gateway.stop)
             stopping.start()
@@ -172,7 +172,7 @@ def test_a_fault_behind_the_end_has_no_place(opened: Opened, provider: FakeProvi
     with opened("once", provider.url) as gateway:
         httpx.post(gateway.url("anthropic") + "/v1/messages", json=STREAMED)
     with opened(faults=Faults([Fault.parse(f"{fault}@always")])) as gateway:
-        answer = httpx.post(gateway.url("openai") + "/v1/chat/completions", json=STREAMED, timeout=10)
+        answer = httpx.post(gateway.url("openai") + "/v1/chat/completions", json=STREAMED, timeout=60)
         assert answer.content.endswith(b"data: [DONE]\n\n")
         assert not gateway.faults.struck
 

@@ -26,7 +26,7 @@ PLACES = {
 
 # Certificates take long to load, and there are none here.
 CLIENT = httpx.Client(
-    trust_env=False, verify=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0)
+    trust_env=False, verify=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0)
 )
 
 

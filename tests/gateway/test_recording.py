@@ -41,12 +41,12 @@ STREAMED = {**ASKED, "stream": True}
 def post(
     gateway: Gateway, body: Any = None, path: str = "anthropic/v1/messages", **options: Any
 ) -> httpx.Response:
-    return httpx.post(f"{gateway.url()}/{path}", json=ASKED if body is None else body, timeout=20, **options)
+    return httpx.post(f"{gateway.url()}/{path}", json=ASKED if body is None else body, timeout=60, **options)
 
 
 def scoped(gateway: Gateway, scope: str, body: Any = None) -> httpx.Response:
     url = gateway.url("anthropic", scope) + "/v1/messages"
-    return httpx.post(url, json=ASKED if body is None else body, timeout=20)
+    return httpx.post(url, json=ASKED if body is None else body, timeout=60)
 
 
 def stored(tmp_path: Path) -> Store:
@@ -168,7 +168,7 @@ def test_the_first_event_is_there_before_the_last_is_sent(opened: Opened) -> Non
     with (
         serving_in_thread(slow) as provider,
         opened("once", provider.url) as gateway,
-        httpx.stream("POST", gateway.url("anthropic") + "/v1/messages", json=STREAMED, timeout=20) as answer,
+        httpx.stream("POST", gateway.url("anthropic") + "/v1/messages", json=STREAMED, timeout=60) as answer,
     ):
         pieces = answer.iter_raw()
         first = next(pieces)

@@ -177,7 +177,7 @@ def test_a_foreign_client_calls_over_pipes(shell: Shell) -> None:
         process.stdin.write(jsonrpcclient.request_json(METHOD, params=ASKED) + "\n")
         process.stdin.flush()
         answer = jsonrpcclient.parse_json(process.stdout.readline())
-        out, talk = process.communicate(timeout=30)
+        out, talk = process.communicate(timeout=300)
     assert isinstance(answer, jsonrpcclient.Ok), talk
     assert answer.result["content"] == "You said: Hello."
     assert (out, process.returncode) == ("", 0)
@@ -186,7 +186,7 @@ def test_a_foreign_client_calls_over_pipes(shell: Shell) -> None:
             jsonrpcclient.request(METHOD, params=ASKED),
             jsonrpcclient.notification(METHOD, params=ASKED),
         ]
-        out, _ = process.communicate(json.dumps(batch) + "\n" + "nonsense\n", timeout=30)
+        out, _ = process.communicate(json.dumps(batch) + "\n" + "nonsense\n", timeout=300)
     lines = [json.loads(line) for line in out.splitlines()]
     (whole,) = (line for line in lines if isinstance(line, list))
     (broken,) = (line for line in lines if isinstance(line, dict))

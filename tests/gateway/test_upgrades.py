@@ -24,7 +24,7 @@ def upgrade(
     head = [f"{method} {path} HTTP/1.1", f"host: {host}", f"sec-websocket-key: {KEY}", *UPGRADE, *lines]
     data = "\r\n".join([*head, "", ""]).encode()
     size = -(-len(data) // pieces)
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for start in range(0, len(data), size):
             connection.sendall(data[start : start + size])
@@ -92,7 +92,7 @@ def test_a_connection_that_still_answers_is_not_taken_over(opened: Opened, provi
         host = f"host: 127.0.0.1:{gateway.port}"
         first = f"GET {path} HTTP/1.1\r\n{host}\r\n\r\n"
         second = "\r\n".join([f"GET {path} HTTP/1.1", host, f"sec-websocket-key: {KEY}", *UPGRADE, "", ""])
-        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
             connection.sendall((first + second).encode())
             received = b""
             while received.count(b"HTTP/1.1 200") < 2:

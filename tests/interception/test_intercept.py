@@ -199,7 +199,7 @@ def ask(question):
     message = {"role": "user", "content": question}
     body = {"model": "m", "max_tokens": 5, "messages": [message]}
     url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
-    status = httpx.post(url, json=body, timeout=20).status_code
+    status = httpx.post(url, json=body, timeout=60).status_code
     return status, EchoAdapter().sync.complete(cortex_replay.LlmRequest("m", "", question)).text
 
 with cortex_replay.intercept(sys.argv[1], "once") as recording:
@@ -219,7 +219,7 @@ def test_a_forked_child_asks_through_both_synchronous_faces(provider: FakeProvid
         [sys.executable, "-c", ASK_IN_BOTH, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -236,7 +236,7 @@ def test_a_synchronous_client_inside_a_synchronous_face_is_answered(
         adapter_id = "blocking"
 
         async def complete(self, request: LlmRequest) -> LlmResponse:
-            with anthropic.Anthropic(max_retries=0, timeout=10) as client:
+            with anthropic.Anthropic(max_retries=0, timeout=60) as client:
                 answer = client.messages.create(model="m", max_tokens=5, messages=QUESTION)
             return LlmResponse(answer.id, None, request.model, None, "")
 

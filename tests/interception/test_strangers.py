@@ -119,7 +119,7 @@ def with_model_last(url: str) -> None:
     pieces = [b'{"messages": [', b'"' + b"x" * 200_000 + b'"]', b', "mod', b'el": "m"}']
     size = sum(map(len, pieces))
     head = f"POST {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Length: {size}\r\n\r\n"
-    with socket.create_connection((place.hostname, place.port or 80), timeout=10) as connection:
+    with socket.create_connection((place.hostname, place.port or 80), timeout=60) as connection:
         for piece in [head.encode(), *pieces]:
             connection.sendall(piece)
 
@@ -128,7 +128,7 @@ def with_socket(url: str) -> None:
     place = urlsplit(url)
     body = json.dumps(ASKED).encode()
     head = f"POST {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection((place.hostname, place.port or 80), timeout=10) as connection:
+    with socket.create_connection((place.hostname, place.port or 80), timeout=60) as connection:
         connection.sendall(head.encode() + body)
 
 
@@ -210,8 +210,8 @@ def what_came(connection: socket.socket) -> bytes:
 
 def is_reached(stranger: FakeProvider, path: str, body: Any) -> bool:
     before = len(stranger.received)
-    requests.post(stranger.url + path, json=body, timeout=10)
-    httpx.post(stranger.url + path, json=body, timeout=10)
+    requests.post(stranger.url + path, json=body, timeout=60)
+    httpx.post(stranger.url + path, json=body, timeout=60)
     return len(stranger.received) == before + 2
 
 

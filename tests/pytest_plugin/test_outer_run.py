@@ -156,7 +156,7 @@ def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
@@ -196,7 +196,7 @@ def test_a_test_that_swallows_a_miss_fails_the_replay(project: pytest.Pytester) 
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
 
     swallowed = replay("test_question")

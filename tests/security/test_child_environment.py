@@ -72,7 +72,7 @@ def run(
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]

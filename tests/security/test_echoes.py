@@ -107,7 +107,7 @@ def test_the_ledger_and_the_store_hold_no_echo(tmp_path: Path, whose: str) -> No
         servers = None if whose == "ours" else {"openai": f"{url}/v1"}
         with (
             gateway_over(tmp_path / "s", "once", url, record_failures=True, servers=servers) as gateway,
-            httpx.Client(headers=headers, timeout=20) as client,
+            httpx.Client(headers=headers, timeout=60) as client,
         ):
             address = f"{gateway.url()}/openai/v1/chat/completions"
             for way in WAYS:
@@ -156,7 +156,7 @@ def test_the_client_of_http_logs_no_key(caplog: pytest.LogCaptureFixture, tmp_pa
         await exchange.whole(b"{}", x_echo=BROUGHT, request_id=REAL_KEY)
 
     with serving_in_thread(script) as provider, gateway_over(tmp_path / "s", "live", provider.url) as gateway:
-        httpx.get(f"{gateway.url()}/openai/v1/models?q={BROUGHT}", headers={"x-api-key": BROUGHT}, timeout=20)
+        httpx.get(f"{gateway.url()}/openai/v1/models?q={BROUGHT}", headers={"x-api-key": BROUGHT}, timeout=60)
         caplog.handler.flush()
     of_calls = [
         record.getMessage()
@@ -204,7 +204,7 @@ def test_a_command_shows_no_echo(tmp_path: Path) -> None:
             env=shell(tmp_path, provider.url),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -272,7 +272,7 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, command: s
             env=shell(tmp_path, provider.url),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -352,7 +352,7 @@ def test_whoever_calls_the_rpc_gets_no_key(tmp_path: Path, mode: str) -> None:
             input=json.dumps(asked) + "\n",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

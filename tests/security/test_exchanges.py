@@ -116,7 +116,7 @@ def joined_text(root: Path) -> str:
 
 
 def ask(gateway: Gateway, path: str = "openai/v1/embeddings", body: Any = None) -> httpx.Response:
-    return httpx.post(f"{gateway.url()}/{path}", json=body or {"model": "m", "input": "q"}, timeout=20)
+    return httpx.post(f"{gateway.url()}/{path}", json=body or {"model": "m", "input": "q"}, timeout=60)
 
 
 def assert_clean(root: Path, secret: str) -> None:
@@ -166,7 +166,7 @@ IN_PATH: dict[str, Callable[[str], str]] = {
 def test_a_secret_in_a_path_is_not_stored(tmp_path: Path, secret: str) -> None:
     with upstream(Given(b"{}")) as url, gateway_over(tmp_path / "s", "once", url) as gateway:
         for place, path in IN_PATH.items():
-            assert httpx.get(f"{gateway.url()}/{path(secret)}", timeout=20).json() == {}, place
+            assert httpx.get(f"{gateway.url()}/{path(secret)}", timeout=60).json() == {}, place
         told = httpx.get(f"{gateway.url()}/-/ledger")
 
     assert_clean(tmp_path, secret)

@@ -61,7 +61,7 @@ def head(port: int, path: str, *lines: str) -> bytes:
 @contextlib.contextmanager
 def strangers(port: int, path: str, *lines: str, chunk: bytes = b"") -> Iterator[list[socket.socket]]:
     """A hundred connections, each of which sends as much of a body as anybody takes, and never its end."""
-    connections = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(STRANGERS)]
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(STRANGERS)]
     for connection in connections:
         connection.sendall(head(port, path, *lines))
         connection.setblocking(False)
@@ -90,7 +90,7 @@ def test_the_bodies_of_strangers_take_little_memory(shell: Shell, is_chunked: bo
         before = resident(process.pid)
         with strangers(facts["port"], "/openai/v1/chat/completions", line, chunk=chunk):
             grown = resident(process.pid) - before
-            assert httpx.post(small, json=ASKED, timeout=10).status_code == 424, "small ones are served"
+            assert httpx.post(small, json=ASKED, timeout=60).status_code == 424, "small ones are served"
         assert grown < 224 * MIB, f"{grown / MIB:.0f} MiB"
 
 
@@ -109,7 +109,7 @@ def test_without_the_token_no_body_is_read(shell: Shell) -> None:
 def test_whoever_was_refused_cannot_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_UNREAD_BYTES", MIB)
     with gateway_over(tmp_path / "store", "live", "http://127.0.0.1:9") as gateway:
-        connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
+        connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
         connection.sendall(head(gateway.port, "/openai/v1/files", "transfer-encoding: chunked"))
         flood = (b"10000\r\n" + b" " * 65536 + b"\r\n") * 500
         with pytest.raises(ConnectionError):
@@ -153,7 +153,7 @@ def test_when_there_is_no_room_a_client_may_try_again(
     with gateway_over(tmp_path / "store") as gateway:
         room = gateway._app._room = Room(MIB)
         url = gateway.url("anthropic") + "/v1/messages"
-        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as stuck:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as stuck:
             stuck.sendall(head(gateway.port, "/anthropic/v1/messages", f"content-length: {MIB}") + b"{")
             wait_until(lambda: room.free == 0)
             refused = httpx.post(url, content=b" " * (MIB // 2))
@@ -448,7 +448,7 @@ def test_calls_that_want_no_answer_give_way(
     with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
         lines = f"x-cortex-replay-fault: {fault}", f"content-length: {len(body)}"
         for n in range(8):
-            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
             stack.enter_context(connection)
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", *lines) + body)
             wait_until(lambda n=n: gateway._app._answering.faults.struck.total() > n)  # type: ignore[misc]
@@ -470,7 +470,7 @@ def test_a_client_that_does_not_read_gives_way(
     store.commit()
     with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
         for _ in range(6):
-            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
             stack.enter_context(connection)
             lines = [f"host: 127.0.0.1:{gateway.port}"]
             lines += ["x-cortex-replay-fault: chunks:event@always"] if is_in_pieces else []
@@ -503,12 +503,12 @@ def test_bodies_that_do_not_come_hold_no_room_that_others_wait_for(
     asked = ASKED | {"messages": [{"role": "user", "content": "q" * 100_000}]}
     with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
         for _ in range(6):  # the later ones wait for room themselves, and then hold it in their turn
-            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=5)
+            connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
             stack.enter_context(connection)
             line = f"content-length: {32 * MIB}"
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", line) + b"{")
         time.sleep(1.0 if is_late else 0.2)
-        answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=20)
+        answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=60)
         assert answer.status_code == 424
 
 

@@ -70,7 +70,7 @@ def test_a_key_that_a_client_brings_is_not_stored(tmp_path: Path, headers: dict[
     with chat_server() as url, gateway_over(tmp_path, "record", url) as gateway:
         for path in ("openai/v1/chat/completions", "openai/v1/embeddings"):
             body = {**chat(f"My key is {KEY}."), "input": f"It is {KEY}."}
-            reply = httpx.post(f"{gateway.url()}/{path}", json=body, headers=headers, timeout=20)
+            reply = httpx.post(f"{gateway.url()}/{path}", json=body, headers=headers, timeout=60)
             assert reply.status_code == 200
 
     assert KEY not in stored_text(tmp_path)
@@ -82,7 +82,7 @@ def test_a_key_that_a_client_brings_in_the_query_is_not_stored(tmp_path: Path, n
         for path in ("openai/v1/chat/completions", "openai/v1/embeddings"):
             body = {**chat(f"My key is {KEY}."), "input": f"It is {KEY}."}
             address = f"{gateway.url()}/{path}?{name}={KEY}&page_token=7"
-            assert httpx.post(address, json=body, timeout=20).status_code == 200
+            assert httpx.post(address, json=body, timeout=60).status_code == 200
 
     assert KEY not in stored_text(tmp_path)
 
@@ -94,7 +94,7 @@ def test_what_a_client_brings_instead_of_a_key_is_found_in_no_recording(tmp_path
         headers = {"x-api-key": word, "x-auth": word, "cookie": f"a={word}; since=1700000000"}
         body = chat("As an assistant, list messages not-needed or unused since 1700000000: test-key")
         address = f"{gateway.url()}/openai/v1/chat/completions"
-        assert httpx.post(address, json=body, headers=headers, timeout=20).status_code == 200
+        assert httpx.post(address, json=body, headers=headers, timeout=60).status_code == 200
 
     (fixture,) = tmp_path.rglob("gpt-4o/*.json")
     assert json.loads(fixture.read_text())["request"]["messages"] == body["messages"]

@@ -201,7 +201,7 @@ def test_a_second_request_behind_the_first_reaches_nobody_else(opened: Opened) -
     with opened(proxy=rules_for()) as gateway:
         auth = f"proxy-authorization: {authorization(gateway)}\r\n"
         one = f"GET http://api.openai.com/v1/models HTTP/1.1\r\nhost: api.openai.com\r\n{auth}\r\n"
-        with socket.create_connection(proxy_address(gateway), timeout=10) as connection:
+        with socket.create_connection(proxy_address(gateway), timeout=60) as connection:
             connection.sendall((one + one.replace("api.openai.com", "api.anthropic.com")).encode())
             answer = b""
             while piece := connection.recv(65536):
@@ -221,8 +221,8 @@ def test_whoever_sends_no_head_is_dropped(opened: Opened, monkeypatch: pytest.Mo
 def test_there_are_only_so_many_connections(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cortex_replay.gateway.proxy._MOST_CONNECTIONS", 2)
     with opened(proxy=rules_for()) as gateway:
-        held = [socket.create_connection(proxy_address(gateway), timeout=10) for _ in range(2)]
-        with socket.create_connection(proxy_address(gateway), timeout=10) as third:
+        held = [socket.create_connection(proxy_address(gateway), timeout=60) for _ in range(2)]
+        with socket.create_connection(proxy_address(gateway), timeout=60) as third:
             assert third.recv(1) == b""
         for connection in held:
             connection.close()

@@ -137,7 +137,7 @@ def test_an_answer_without_a_body_brings_none(tmp_path: Path, status: int, is_st
         content = {"events": [{"at_ms": 0, "text": planted}]}
     root = store_with(tmp_path / "llm", {"status": status, "headers": {}, **content})
     with gateway_over(root) as gateway:
-        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
         with contextlib.closing(connection):
             answers = []
             for path in ("/anthropic/v1/models", "/anthropic/v1/nothing"):

@@ -104,7 +104,7 @@ def ask(gateway: Gateway, method: str, path: str, body: bytes = b"", **headers: 
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     lines += [f"content-length: {len(body)}"]
     received = b""
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         while data := connection.recv(65536):
             received += data
@@ -235,7 +235,7 @@ def test_a_caller_on_pipes_gets_no_more(tmp_path: Path, provider: FakeProvider) 
     )
     shell = Shell(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     with on_pipes(shell, "--mode", "once", "--caller", "ungranted", LOCAL_KEY=REAL_KEY) as process:
-        out, _ = process.communicate(CALL.decode() + "\n", timeout=30)
+        out, _ = process.communicate(CALL.decode() + "\n", timeout=300)
 
     assert json.loads(out)["error"]["code"] == -32001
     assert provider.received == []
@@ -245,7 +245,7 @@ def test_a_message_that_is_too_large_is_refused_in_json_rpc(tmp_path: Path, sett
     """It is not read: what its head says is enough."""
     with serving(tmp_path, settings, "replay") as gateway:
         head = f"POST /rpc HTTP/1.1\r\nhost: 127.0.0.1:{gateway.port}\r\nauthorization: {bearer(GRANTED)}\r\n"
-        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
             connection.sendall(f"{head}content-length: {2**30}\r\n\r\n".encode())
             answer = b""
             while not answer.endswith(b"}"):

@@ -95,7 +95,7 @@ def test_a_real_command_does_the_same(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "OPENAI_API_KEY": KEY},
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

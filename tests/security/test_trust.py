@@ -122,7 +122,7 @@ class Clone:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         return result.stdout + result.stderr

@@ -119,7 +119,7 @@ def test_the_weather_is_always_the_same() -> None:
 def test_the_example_runs_as_a_program() -> None:
     """Without a key, a network or an argument."""
     program = [sys.executable, "-X", "utf8", str(ROOT / "examples/agent.py")]
-    done = subprocess.run(program, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    done = subprocess.run(program, capture_output=True, encoding="utf-8", timeout=300, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "The weather: 18 °C and sunny in Paris. Now for the numbers. The result is 391.\n"

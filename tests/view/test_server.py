@@ -67,7 +67,7 @@ def ask(
         "connection: close",
         *lines,
     ]
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall("\r\n".join([*head, "", ""]).encode())
         received = b""
         while data := connection.recv(65536):

@@ -105,7 +105,7 @@ class Sandbox:
                 yield json.loads(line)
             finally:
                 process.send_signal(stop)
-                out, _ = process.communicate(timeout=60)
+                out, _ = process.communicate(timeout=300)
                 self.say("stdout of serve", line + out)
 
     def say(self, name: str, data: bytes) -> None:
