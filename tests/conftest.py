@@ -12,6 +12,7 @@ from pathlib import Path
 import certifi
 import httpx
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.builder import StoreBuilder
 from tests.nested import LIGHT
@@ -21,6 +22,9 @@ from tests.waiting import LONGEST_S
 
 # Before the first test that imports one of them: helpers explain their assertions as tests do.
 pytest.register_assert_rewrite("tests.torture.doomed", "tests.torture.plans")
+# No law depends on how quick the machine is.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
