@@ -35,7 +35,7 @@ test: style ## Lint, run the tests (long families in part, other cases with ever
 
 # Parts whose own tests have to cover them, branches and all: the floor is in pyproject.toml.
 COVERED := tests/engine tests/redact tests/store tests/wire tests/types tests/test_canonical.py tests/test_strict_json.py
-suite: $(VENV)/.dev
+suite: $(VENV)/.dev ## The tests alone, with the coverage of five parts
 	@rm -rf $(VENV)/coverage && mkdir $(VENV)/coverage
 	MAKEFLAGS= $(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(COVERED)
 	$(BIN)/coverage combine --quiet
@@ -44,11 +44,11 @@ suite: $(VENV)/.dev
 
 lint: style types ## ruff and mypy, strict
 
-style: $(VENV)/.dev
+style: $(VENV)/.dev ## ruff
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 
-types: $(VENV)/.dev
+types: $(VENV)/.dev ## mypy, strict
 	$(BIN)/mypy --no-error-summary
 
 format: $(VENV)/.dev ## Rewrite the code in the project's format

@@ -129,6 +129,7 @@ ENTRANCES: dict[str, Entrance] = {
     "RPC": through_rpc,
 }
 BUDGETS = ["budget_calls = 2", f"budget_tokens = {MOST_OF_THE_LAST + TOKENS * 3 // 2}"]
+EACH_ENTRANCE = sample(product(ENTRANCES, BUDGETS), 1, kind=lambda case: case[0])
 
 
 @pytest.fixture
@@ -154,9 +155,7 @@ def configure(folder: Path, provider: FakeProvider, budget: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "budget"), sample(product(ENTRANCES, BUDGETS), 1, kind=lambda case: case[0])
-)
+@pytest.mark.parametrize(("name", "budget"), EACH_ENTRANCE)
 def test_a_configured_budget_holds(
     tmp_path: Path, provider: FakeProvider, environment: dict[str, str], name: str, budget: str
 ) -> None:
