@@ -75,7 +75,7 @@ def everywhere(request: LlmRequest, dice: random.Random) -> LlmRequest:
 @pytest.mark.parametrize(
     ("edit", "tried"),
     [
-        (one_word, 40),
+        (one_word, 100),
         (a_message_more, 40),
         (a_message_before, 40),
         (another_tool, 40),
