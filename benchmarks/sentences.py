@@ -47,7 +47,16 @@ ABOUT: Final = {
 }
 """A sentence or two for each bench, in Markdown."""
 
-_WHY: Final[dict[tuple[str, str], str]] = {}
+_WHY: Final[dict[tuple[str, str], str]] = {
+    ("plugin", "added to a test"): (
+        "Most of it is paid once: the first marked test loads the engine, the store and the settings. "
+        "The more tests a run has, the less that is for each."
+    ),
+    ("miss", "a miss explained"): (
+        "Every recording is opened, read and compared, since an index of their words on disk could be stale. "
+        "Where both ends of a request differ, the long lines of each are compared as well."
+    ),
+}
 """By bench and the start of a row's title."""
 
 
