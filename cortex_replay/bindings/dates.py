@@ -56,22 +56,52 @@ _LEAST_DAYS: Final = 4
 _NAMES: Final = "|".join(f"{month[:3]}(?:{month[3:]})?" if month[3:] else month for month in MONTHS)
 _WORD: Final = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))"
 """Where a word may start, also in JSON."""
+_YEAR_FIRST: Final = re.compile(r"[12][0-9]{3}[-/.]?[0-9]")
+_YEAR_LAST: Final = re.compile(r"[/.-][12][0-9]{3}")
+_YEAR_APART: Final = re.compile(r"[12][0-9]{3}(?<=[ ,-]....)")
+_SHORT_YEAR: Final = re.compile(r"/[0-9]{2}(?![0-9/])")
+"""What a text with a day in one of the forms has; it is looked for sooner than the form."""
 _DAYS: Final = (
-    re.compile(
-        r"(?<![0-9])(?P<y>[12][0-9]{3})(?P<s>[-/.]?)(?P<m>[0-9]{1,2})(?P=s)(?P<d>[0-9]{1,2})(?![0-9])"
+    (
+        _YEAR_FIRST,
+        re.compile(
+            r"(?<![0-9])(?P<y>[12][0-9]{3})(?P<s>[-/.]?)(?P<m>[0-9]{1,2})(?P=s)(?P<d>[0-9]{1,2})(?![0-9])"
+        ),
     ),
-    re.compile(r"(?<![0-9])(?P<m>[0-9]{1,2})(?P<s>[/.-])(?P<d>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"),
-    re.compile(r"(?<![0-9])(?P<d>[0-9]{1,2})(?P<s>[/.-])(?P<m>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"),
-    re.compile(
-        rf"{_WORD}(?:(?P<d>[0-9]{{1,2}})[a-z]{{0,2}}[ -])?(?P<name>{_NAMES})(?![a-z])[ ,-]{{1,2}}"
-        r"(?:(?P<e>[0-9]{1,2})(?:[a-z]{2})?[, ]{1,2}(?:[0-9:]{4,8} (?:[A-Z]{2,5} )?)?)?"
-        r"(?P<y>[12][0-9]{3})(?![0-9])"
+    (
+        _YEAR_LAST,
+        re.compile(
+            r"(?<![0-9])(?P<m>[0-9]{1,2})(?P<s>[/.-])(?P<d>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"
+        ),
     ),
-    re.compile(r"(?<![0-9/])(?P<m>[0-9]{1,2})/(?P<d>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
-    re.compile(r"(?<![0-9/])(?P<d>[0-9]{1,2})/(?P<m>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
-    re.compile(r"(?<![0-9])(?<![0-9][-/.])(?P<y>[12][0-9]{3})-(?P<m>[0-9]{2})(?![0-9]|-[0-9])"),
+    (
+        _YEAR_LAST,
+        re.compile(
+            r"(?<![0-9])(?P<d>[0-9]{1,2})(?P<s>[/.-])(?P<m>[0-9]{1,2})(?P=s)(?P<y>[12][0-9]{3})(?![0-9])"
+        ),
+    ),
+    (
+        _YEAR_APART,
+        re.compile(
+            rf"{_WORD}(?:(?P<d>[0-9]{{1,2}})[a-z]{{0,2}}[ -])?(?P<name>{_NAMES})(?![a-z])[ ,-]{{1,2}}"
+            r"(?:(?P<e>[0-9]{1,2})(?:[a-z]{2})?[, ]{1,2}(?:[0-9:]{4,8} (?:[A-Z]{2,5} )?)?)?"
+            r"(?P<y>[12][0-9]{3})(?![0-9])"
+        ),
+    ),
+    (
+        _SHORT_YEAR,
+        re.compile(r"(?<![0-9/])(?P<m>[0-9]{1,2})/(?P<d>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
+    ),
+    (
+        _SHORT_YEAR,
+        re.compile(r"(?<![0-9/])(?P<d>[0-9]{1,2})/(?P<m>[0-9]{1,2})/(?P<y>[0-9]{2})(?![0-9/])"),
+    ),
+    (
+        _YEAR_FIRST,
+        re.compile(r"(?<![0-9])(?<![0-9][-/.])(?P<y>[12][0-9]{3})-(?P<m>[0-9]{2})(?![0-9]|-[0-9])"),
+    ),
 )
-"""The forms above, told apart by the order of their parts."""
+"""The forms above, told apart by the order of their parts; each with what a text must have."""
 _CENTURY: Final = 100
 _THIS_CENTURY: Final = 2000
 _PRESENT: Final = re.compile(rf"{_WORD}(?:today|current|now(?![a-z]))[^0-9]{{0,40}}\Z", re.IGNORECASE)
@@ -161,8 +191,8 @@ def _named_in(text: str) -> tuple[_Named, ...]:
 
 
 def _find_named(text: str) -> Iterator[_Named]:
-    for pattern in _DAYS:
-        for match in pattern.finditer(text):
+    for hint, pattern in _DAYS:
+        for match in pattern.finditer(text) if hint.search(text) else ():
             parts = match.groupdict()
             number = parts.get("d") or parts.get("e")
             name = parts.get("name")
