@@ -249,6 +249,8 @@ class _NotJson(Exception):
 
 
 def _copy(value: object, depth: int) -> JsonValue:
+    if type(value) is str and value.isascii():  # most are, and it is every one of the tools of an agent
+        return value
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
@@ -274,7 +276,8 @@ def _copy_object(value: Mapping[object, object], depth: int) -> dict[str, JsonVa
         if not isinstance(key, str):
             raise _NotJson(f"object keys are text, not {kind_of(key)}")
         try:
-            copied[_copy_text(key)] = _copy(item, depth + 1)
+            name = key if type(key) is str and key.isascii() else _copy_text(key)
+            copied[name] = _copy(item, depth + 1)
         except _NotJson as error:
             raise error.below(f".{key}", depth) from None
     return copied

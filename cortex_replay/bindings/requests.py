@@ -114,7 +114,8 @@ def rewrite_value(value: JsonValue, change: Change) -> JsonValue:
 def _block(value: JsonValue, change: Change) -> JsonValue:
     """A block: every text in it that the model reads as text."""
     if isinstance(value, str):
-        return value if _is_data_url(value) else rewrite_value(value, change)
+        changed = value if _is_data_url(value) else change(value)
+        return value if changed == value else changed
     if isinstance(value, list):
         items = [_block(item, change) for item in value]
         return value if all(map(is_, items, value)) else items

@@ -95,13 +95,14 @@ class SequenceStager:
             RecordingRefused: A secret could not be cut out, or stands in the scope's name.
             FixtureIntegrityFailed: It would not be trusted once it is written.
         """
-        key = self.key(requests[0])
+        looks = [look_up(self._store, self._binder, request) for request in requests]
+        key = looks[0].key
         maker = FixtureMaker(self._store, self._redactor, scope)
         made: list[Outcome] = []
         redacted = 0
         stored = requests[0]
-        for n, (request, (outcome, origin)) in enumerate(zip(requests, outcomes, strict=True), start=1):
-            look = look_up(self._store, self._binder, request)
+        calls = zip(requests, looks, outcomes, strict=True)
+        for n, (request, look, (outcome, origin)) in enumerate(calls, start=1):
             if isinstance(outcome, Answer):
                 stored, answer = maker.prepare(request, look, outcome, origin)
                 made.append(answer)

@@ -101,7 +101,8 @@ class RedactingStager:
 
     def _clean(self, fixture: Fixture, scope: str = "") -> RenderedFixture:
         self.learn()
-        self._refuse({"scope": scope} if scope else None)
+        if scope:
+            self._refuse({"scope": scope})
         return self._clean_fixture(fixture)
 
     def stage_exchange(

@@ -139,17 +139,21 @@ def _readings(data: bytes) -> Iterator[bytes]:
     yield data
     if b"\\" in data and b"%" in data:
         # A percent sign before a value may seem to be an escape together with its first characters.
-        yield _CODE.sub(_from_code, data).replace(b"\\", b"")
+        yield _without_codes(data).replace(b"\\", b"")
     for _ in range(_MOST_LAYERS):
         peeled = _PERCENT.sub(_from_percent, data) if b"%" in data else data
-        if b"\\" in peeled:
-            peeled = _CODE.sub(_from_code, peeled)
+        peeled = _without_codes(peeled)
         if len(peeled) == len(data):  # every escape is longer than what it stands for
             break
         data = peeled
         yield data
     if b"\\" in data:
         yield data.replace(b"\\", b"")
+
+
+def _without_codes(data: bytes) -> bytes:
+    """The text with a layer of codes less. Most backslashes are before a quote or stand for a line's end."""
+    return _CODE.sub(_from_code, data) if b"\\u" in data or b"\\x" in data else data
 
 
 def _without_escapes(reading: bytes) -> bytes:
