@@ -56,6 +56,10 @@ _WHY: Final[dict[tuple[str, str], str]] = {
         "Every recording is opened, read and compared, since an index of their words on disk could be stale. "
         "Where both ends of a request differ, the long lines of each are compared as well."
     ),
+    ("record", "10,000 answers"): (
+        "About half of a call is httpx, which vcrpy goes through as well. Most of the rest is looking for "
+        "secrets, in the request and again in the whole recording, and staging, which vcrpy does not do."
+    ),
 }
 """By bench and the start of a row's title."""
 
