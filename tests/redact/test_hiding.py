@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.redactor import Redactor
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3
@@ -43,7 +44,7 @@ def test_fields_that_are_called_by_secrets_stay_two() -> None:
 
 def test_no_place_is_named_by_the_secret_that_stands_there() -> None:
     """A refusal names the places, and is shown."""
-    document = {KNOWN[0]: {"x": KNOWN[1]}, "list": [{KNOWN[1]: [KNOWN[0]]}], "plain": KNOWN[0]}
+    document: JsonValue = {KNOWN[0]: {"x": KNOWN[1]}, "list": [{KNOWN[1]: [KNOWN[0]]}], "plain": KNOWN[0]}
     redactor = Redactor(KNOWN)
     places = [*(place for place, _ in redactor.found_in(document)), *redactor.left_in(document)]
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ ENTRANCES: dict[str, Entrance] = {
     "RPC": through_rpc,
 }
 BUDGETS = ["budget_calls = 2", f"budget_tokens = {MOST_OF_THE_LAST + TOKENS * 3 // 2}"]
-EACH_ENTRANCE = sample(product(ENTRANCES, BUDGETS), 1, kind=lambda case: case[0])
+EACH_ENTRANCE = sample(product(ENTRANCES, BUDGETS), 1, kind=itemgetter(0))
 
 
 @pytest.fixture

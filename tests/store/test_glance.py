@@ -22,7 +22,7 @@ from cortex_replay.store.glance import plain_key, require_strict_reader
 from cortex_replay.store.index.index import FixtureRow, ScopedRow
 from cortex_replay.types import StreamChunk, ToolCall
 from tests.builder import MODEL, StoreBuilder, fixture_of
-from tests.property.strategies import IS_TORTURE
+from tests.sampling import IS_TORTURE
 
 ANSWER = Answer("Yes.\n“Yes.”", usage=TokenUsage(3, 4), finish_reason="stop")
 

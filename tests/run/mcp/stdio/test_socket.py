@@ -253,7 +253,8 @@ def test_who_is_no_shim_gets_nothing_and_breaks_nothing(place: Path, tmp_path: P
                 hostile.shutdown(socket.SHUT_WR)
                 assert hostile.recv(100) == b""
         wait_until(lambda: not served._clients)
-        assert descriptors() == before
+        # Fewer is no leak: what earlier tests left to the collector may go meanwhile.
+        assert descriptors() <= before
         good = Shim(served.path, server(HONEST))
         assert good.ask(1)["result"] == {"echo": {}}
         assert good.leave() == 0
