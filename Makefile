@@ -61,7 +61,7 @@ torture: $(VENV)/.dev ## The randomised and the crash tests, at full length; 64 
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 $(SAMPLED)
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest integration/remote/test_fleet.py
 
-mutants: $(VENV)/.dev ## Plant every bug of tests/mutants, one at a time, and see that a test fails (about an hour)
+mutants: $(VENV)/.dev ## Plant every bug of tests/mutants, one at a time, and see that a test fails (about 15 minutes)
 	$(BIN)/python -m tests.mutants
 
 integration: $(VENV)/.dev ## The roads of newcomers; crtx-llm, Ollama, agents, other mocks, S3 servers, broken connections (needs cargo, cc, go, npm)
