@@ -119,6 +119,7 @@ class Copy:
         }
         environment = inherited | {
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONHASHSEED": "0",  # what depends on the order of a set is to be seen each time, or never
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": "",
             "TMPDIR": str(self._temporary),
