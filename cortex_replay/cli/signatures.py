@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -18,7 +16,7 @@ from cortex_replay.store.check import CheckReport
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.repository import StoreAtCommit
 from cortex_replay.store.git.staging import open_staging
-from cortex_replay.store.signing.chain import CHAIN_NAME, MAX_CHAIN_BYTES, Chain, ChainError, Head
+from cortex_replay.store.signing.chain import CHAIN_NAME, MAX_CHAIN_BYTES, STORE_ID, Chain, ChainError, Head
 from cortex_replay.store.signing.judge import Known, Verdict, judge, read_evidence
 from cortex_replay.store.signing.outside import check_outside, read_signers, tree_of
 from cortex_replay.store.signing.seen import Memory
@@ -26,8 +24,6 @@ from cortex_replay.store.signing.ssh import SshKeygen
 from cortex_replay.store.trust import Untrusted
 
 __all__ = ["SignatureOptions", "print_verdict", "signature_options", "verdict_as_json"]
-
-_STORE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 signature_options = option_group(
     click.option(
@@ -73,7 +69,7 @@ class SignatureOptions:
             if seen or store_id or trust_anew:
                 raise click.UsageError("--seen, --store-id and --trust-anew go with --signers")
             return None
-        if store_id is not None and not _STORE_ID.fullmatch(store_id):
+        if store_id is not None and not STORE_ID.fullmatch(store_id):
             raise click.UsageError("--store-id takes the 32 hex digits that INDEX.toml has as store_id")
         return cls(signers, seen, store_id, trust_anew)
 

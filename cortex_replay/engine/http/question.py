@@ -101,9 +101,9 @@ class Questions:
                 from cortex_replay.wire.gemini.kept import join_kept  # noqa: PLC0415 - for that wire alone
 
                 joined = join_kept(kept.body, document)
-            if kept is not None and joined is not None:
-                document = joined.body
-                instead = None if kept.is_there else _without(document, parameters)
+                if joined is not None:
+                    document = joined.body
+                    instead = None if kept.is_there else _without(document, parameters)
             request = WIRES[protocol].lift(document)
         except (InvalidRequest, orjson.JSONDecodeError):
             return None

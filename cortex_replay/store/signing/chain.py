@@ -22,6 +22,7 @@ __all__ = [
     "CHAIN_NAME",
     "MAX_CHAIN_BYTES",
     "SIGNATURE_NAME",
+    "STORE_ID",
     "Chain",
     "ChainError",
     "Entry",
@@ -38,7 +39,8 @@ _NAMES: Final = ("store_id", "generation", "prev")
 _START: Final = "0" * 64
 """What comes before the first signature."""
 _LINE: Final = re.compile(r"([1-9][0-9]{0,17}) ([0-9a-f]{64})")
-_STORE_ID: Final = re.compile(r"[0-9a-f]{32}")
+STORE_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""What names a store that is signed."""
 
 
 class ChainError(ValueError):
@@ -70,7 +72,7 @@ class Head:
         store_id, generation, prev = map(header.get, _NAMES)
         if store_id is None and generation is None and prev is None:
             return None
-        if not isinstance(store_id, str) or not _STORE_ID.fullmatch(store_id):
+        if not isinstance(store_id, str) or not STORE_ID.fullmatch(store_id):
             raise ChainError("store_id is not 32 hex digits")
         if isinstance(generation, bool) or not isinstance(generation, int) or generation < 1:
             raise ChainError("generation is not a number from 1")

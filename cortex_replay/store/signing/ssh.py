@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -123,10 +125,7 @@ class SshKeygen:
             Stranger: Somebody else did, or somebody who may not: any more, yet, or for this purpose.
             StoreIo: ``ssh-keygen`` cannot be run.
         """
-        with scratch_folder() as scratch:
-            with Folder.at(scratch.resolve()) as folder:
-                folder.create("signature", signature)
-                folder.create("signers", signers)
+        with _copies(signature=signature, signers=signers) as scratch:
             key = self._check(data, scratch)
             listed = ("-s", str(scratch / "signature"), "-f", str(scratch / "signers"))
             found = self._run("find-principals", *listed)
@@ -145,9 +144,7 @@ class SshKeygen:
             StoreIo: ``ssh-keygen`` cannot be run.
         """
         try:
-            with scratch_folder() as scratch:
-                with Folder.at(scratch.resolve()) as folder:
-                    folder.create("signature", signature)
+            with _copies(signature=signature) as scratch:
                 self._check(data, scratch)
         except BadSignature:
             return False
@@ -181,6 +178,16 @@ class SshKeygen:
             raise StoreIo(f"ssh-keygen gave no answer for {error.timeout:.0f} seconds") from None
         except OSError as error:
             raise StoreIo(f"ssh-keygen cannot be run: {error.strerror}") from None
+
+
+@contextmanager
+def _copies(**contents: bytes) -> Iterator[Path]:
+    """A folder that holds them under names of ours, until it is left."""
+    with scratch_folder() as scratch:
+        with Folder.at(scratch.resolve()) as folder:
+            for name, content in contents.items():
+                folder.create(name, content)
+        yield scratch
 
 
 def _has_terminal() -> bool:
