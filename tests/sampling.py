@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
-__all__ = ["IS_TORTURE", "SEED_VARIABLE", "TORTURE_VARIABLE", "chance", "sample", "seed"]
+__all__ = ["IS_TORTURE", "SEED_VARIABLE", "TORTURE_VARIABLE", "chance", "commit_id", "sample", "seed"]
 
 Case = TypeVar("Case")
 
@@ -22,22 +22,20 @@ SEED_VARIABLE: Final = "CORTEX_REPLAY_SEED"
 IS_TORTURE: Final = bool(os.environ.get(TORTURE_VARIABLE))
 
 
-@cache
-def seed() -> str:
-    """The commit, which every worker of a run sees alike; a tree without git always takes the same cases."""
-    told = os.environ.get(SEED_VARIABLE)
-    if told:
-        return told
+def commit_id() -> str:
+    """The commit that is checked out; a fixed word where there is no git."""
+    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
     try:
-        found = subprocess.run(
-            ["git", "-C", Path(__file__).parent, "rev-parse", "--short=12", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "none"
     return found.stdout.strip() or "none"
+
+
+@cache
+def seed() -> str:
+    """The commit, which every worker of a run sees alike; a tree without git always takes the same cases."""
+    return os.environ.get(SEED_VARIABLE) or commit_id()[:12]
 
 
 def chance(family: str) -> Random:

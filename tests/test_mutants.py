@@ -14,6 +14,7 @@ from tests.mutants import __main__ as program, catalogue, generate, report
 from tests.mutants.catalogue import Mutant, NoMutant
 from tests.mutants.copies import Copy, Finish
 from tests.mutants.trials import Trial, Verdict, _try_one, _without_bugs, try_all
+from tests.sampling import seed
 
 GROUPS = 4
 MUTANTS = catalogue.load()
@@ -41,7 +42,7 @@ def test_there_are_many_and_tests_see_nearly_all() -> None:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_sample_of_them_is_seen(group: int) -> None:
-    chosen = catalogue.sample(MUTANTS, 20, program.commit_id())[group::GROUPS]
+    chosen = catalogue.sample(MUTANTS, 20, seed())[group::GROUPS]
 
     assert report.faults(try_all(chosen)) == []
 
@@ -169,6 +170,22 @@ def test_a_test_that_fails_by_chance_sees_nothing(is_sure: bool, verdict: Verdic
     copy = cast("Copy", FlakyCopy(without=0))
 
     assert _try_one(copy, A_MUTANT, 1, is_sure=is_sure).verdict is verdict
+
+
+def test_a_bug_that_only_a_later_test_sees_is_seen(tree: Path) -> None:
+    """What it leaves behind does no harm to a test that runs alone."""
+    (tree / "tests/test_twice.py").write_text(
+        "from product.sums import seen\n\n\n"
+        "def test_first():\n    seen.append(1)\n    seen.clear()\n\n\n"
+        "def test_second():\n    assert seen == []\n"
+    )
+    with (tree / "product/sums.py").open("a") as source:
+        source.write("\n\nclass Seen(list):\n    def clear(self):\n        del self[:]\n\n\nseen = Seen()\n")
+    bug = replace(A_MUTANT, old="del self[:]", new="pass", tests=("tests/test_twice.py",))
+
+    [trial] = try_all([bug], root=tree, is_sure=True)
+
+    assert (trial.verdict, trial.by) == (Verdict.CAUGHT, "tests/test_twice.py")
 
 
 def test_a_run_that_takes_too_long_is_ended(tree: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,16 +13,7 @@ from typing import NoReturn
 from tests.mutants import catalogue, report
 from tests.mutants.catalogue import Mutant
 from tests.mutants.trials import LIMIT, Trial, try_all
-
-
-def commit_id() -> str:
-    """The commit that is checked out; a fixed word where there is no git."""
-    command = ["git", "-C", str(catalogue.ROOT), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return "none"
-    return done.stdout.strip() or "none"
+from tests.sampling import commit_id, seed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -35,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="only these bugs")
     parser.add_argument("--part", action="append", default=[], help="only bugs of this file of the list")
     parser.add_argument("--sample", type=int, metavar="N", help="N of them, chosen by the seed")
-    parser.add_argument("--seed", help="what the sample depends on (default: the commit)")
+    parser.add_argument("--seed", help="what the sample depends on (default: that of the tests, the commit)")
     parser.add_argument("--list", action="store_true", help="list them, and plant nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what happened to FILE")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time (default: 2)")
@@ -60,7 +50,7 @@ def _chosen(options: argparse.Namespace, parser: argparse.ArgumentParser) -> lis
     mutants = [one for one in mutants if not parts or one.part in parts]
     if options.sample is None:
         return mutants
-    return catalogue.sample(mutants, options.sample, options.seed or commit_id())
+    return catalogue.sample(mutants, options.sample, options.seed or seed())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -118,8 +118,12 @@ def _try_one(copy: Copy, mutant: Mutant, limit: float, *, is_sure: bool = False)
                 if finish.code == 0:
                     continue
                 by = _seen_by(finish, test)
-                if not is_sure or finish.code is None or copy.run([by], limit).code != 0:
-                    return Trial(mutant, Verdict.CAUGHT, by, cpu)
+                if is_sure and finish.code is not None and copy.run([by], limit).code == 0:
+                    # Not by itself; but what a bug leaves behind shows only in a later test.
+                    if _seen_by(copy.run([test], limit), "") != by:
+                        continue
+                    by = test
+                return Trial(mutant, Verdict.CAUGHT, by, cpu)
     except (NoMutant, OSError) as error:
         return Trial(mutant, Verdict.UNPLANTED, str(error))
     return Trial(mutant, Verdict.SURVIVED, cpu=cpu)
