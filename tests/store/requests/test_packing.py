@@ -239,6 +239,21 @@ def test_all_but_the_last_turn_go_at_once(store: Store) -> None:
     assert_sound(store, talk[3])
 
 
+def test_every_orphan_of_a_large_commit_becomes_whole(store: Store) -> None:
+    """In whatever order a commit goes over its keys: others come, go or change, and leave no orphan."""
+    lost, answered, lone = ([turns(2, system=f"{kind} {n}") for n in range(6)] for kind in ("a", "b", "c"))
+    commit(store, *(turn for talk in (*lost, *answered, *lone) for turn in talk))
+    for n in range(6):
+        store.remove(*lost[n][0].key)
+        store.replace(again(answered[n][0], "another"))
+        store.remove(*lone[n][1].key)
+    new = [turns(1, system=f"d {n}")[0] for n in range(6)]
+    commit(store, *new)
+
+    kept = [turn for talk in answered for turn in (again(talk[0], "another"), talk[1])]
+    assert_sound(store, *(talk[1] for talk in lost), *kept, *(talk[0] for talk in lone), *new)
+
+
 def test_another_answer_to_a_parent_changes_nothing_else(store: Store) -> None:
     """It is continued by what was asked."""
     commit(store, *TURNS)
