@@ -19,8 +19,9 @@ import pytest
 from cortex_replay.bindings import Surroundings
 from cortex_replay.faults import Fault, Faults
 from cortex_replay.gateway import Gateway
-from tests.adapters.fake_provider import FakeProvider
+from tests.adapters.fake_provider import FakeProvider, serving_in_thread
 from tests.gateway.conftest import Opened, gateway_over
+from tests.gateway.test_recording import ASKED, counted, text
 from tests.gateway.upstream import model_server
 
 DUMMY = "cortex-replay-dummy-key"
@@ -286,6 +287,20 @@ def test_faults_do_not_use_up_an_answer(opened: Opened, provider: FakeProvider) 
             httpx.post(url, json=body)
         assert b"overloaded_error" in httpx.post(url, json=body).content
         assert b"message_stop" in httpx.post(url, json=body).content
+
+
+def test_an_answer_that_went_wrong_comes_again_before_the_next_one(opened: Opened) -> None:
+    scope = {"x-cortex-replay-scope": "a test"}
+
+    def ask(gateway: Gateway) -> httpx.Response:
+        return httpx.post(gateway.url("anthropic") + "/v1/messages", json=ASKED, headers=scope)
+
+    with serving_in_thread(counted(9)()) as upstream, opened("once", upstream.url) as gateway:
+        assert [text(ask(gateway)) for _ in range(2)] == ["answer 1", "answer 2"]
+    with opened(faults=Faults([Fault.parse("malformed-json@1"), Fault.parse("chunks:byte@3")])) as gateway:
+        with pytest.raises(json.JSONDecodeError):
+            ask(gateway).json()
+        assert [text(ask(gateway)) for _ in range(2)] == ["answer 1", "answer 2"], "other pieces end a turn"
 
 
 def test_what_goes_wrong_goes_wrong_with_the_values_of_today(tmp_path: Path) -> None:
