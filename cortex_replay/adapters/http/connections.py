@@ -8,6 +8,7 @@ import ssl
 import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -16,6 +17,7 @@ from cortex_replay.adapters.deadline import Deadline
 from cortex_replay.adapters.http.byte_stream import ByteStream
 from cortex_replay.adapters.http.endpoint import Endpoint
 from cortex_replay.adapters.http.failures import failure_at
+from cortex_replay.adapters.http.server_pool import ServerTransport
 from cortex_replay.adapters.http.sigv4 import AwsSigner
 from cortex_replay.adapters.request_rate import RequestRate
 from cortex_replay.adapters.secret import ApiKey
@@ -183,18 +185,29 @@ class Connections:
         if own is None or own.client.is_closed:  # a loop may go on behind the end that _keep takes it for
             for finished in [other for other in self._clients if other.is_closed()]:
                 del self._clients[finished]  # its connections went with it
-            has_tls = self._endpoint.url.scheme == "https"
             client = httpx.AsyncClient(
                 timeout=None,  # noqa: S113 - the deadline is above it, and counts everything
                 follow_redirects=False,
                 cookies=_NoCookies(),
-                # A proxy has no business between this machine and itself.
-                trust_env=not self._endpoint.is_loopback,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # there are places
-                # Without TLS there is nothing to verify, and loading the roots takes 20 ms.
-                verify=True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+                **self._way(),
             )
             own = _LoopClient(client, _keep(client), asyncio.Semaphore(self._most_at_once))
             self._clients[loop] = own
             await anext(own.keeper)
         return own
+
+    def _way(self) -> dict[str, Any]:
+        """How the client reaches the server."""
+        has_tls = self._endpoint.url.scheme == "https"
+        # A proxy has no business between this machine and itself.
+        trust_env = not self._endpoint.is_loopback
+        # Without TLS there is nothing to verify, and loading the roots takes 20 ms.
+        verify = (
+            httpx.create_ssl_context(trust_env=trust_env)
+            if has_tls
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        if trust_env and getproxies():
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # there are places
+            return {"verify": verify, "limits": limits}
+        return {"transport": ServerTransport(verify), "trust_env": trust_env}

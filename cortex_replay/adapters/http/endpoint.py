@@ -43,6 +43,7 @@ class Endpoint:
             raise InvalidRequest("base_url", problem)
         self.url: Final = url
         self.host: Final = url.host
+        self._last_path: tuple[str, httpx.URL] | None = None
 
     @property
     def origin(self) -> str:
@@ -66,6 +67,8 @@ class Endpoint:
         Raises:
             InvalidRequest: The path leads elsewhere, once the client has resolved its dots.
         """
+        if self._last_path is not None and self._last_path[0] == path:  # most go where the last one went
+            return self._last_path[1]
         base = self.url.raw_path.rstrip(b"/")
         try:
             url = self._join(self.url, path)
@@ -75,6 +78,7 @@ class Endpoint:
         # Only the client's own resolving makes a path shorter; escaping makes it longer.
         if not is_below or url.netloc != self.url.netloc or len(url.raw_path) < len(base) + len(path):
             raise InvalidRequest("path", "leads away from the provider's base URL")
+        self._last_path = path, url
         return url
 
     @staticmethod
