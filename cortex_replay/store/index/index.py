@@ -194,6 +194,8 @@ _PAIR = re.compile(
     rf"[ \t]*([A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:{_STRING}|([+-]?(?:0|[1-9][0-9]*))|(true|false))[ \t]*"
 )
 _ANY_PAIR = re.compile(r"[A-Za-z0-9_.\"' \t-]+=")
+_LINE = re.compile(r"[^\n]++")
+"""One with something in it: the grid of a small index is thousands of empty ones."""
 _EMPTY_TABLE = re.compile(r"[ \t]*fixture[ \t]*=[ \t]*\[[ \t]*\][ \t]*")
 _COMMENT = re.compile(r"[ \t]*(?:#[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _ESCAPE = re.compile(r"\\(?:([btnfr\"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))?")
@@ -325,10 +327,8 @@ class _Parser:
 
     def lines(self, start: int, end: int) -> None:
         """Read this part of the text line by line."""
-        position = start
-        for line in self.text[start:end].split("\n"):
-            self._line(line, position)
-            position += len(line) + 1
+        for line in _LINE.finditer(self.text, start, end):
+            self._line(line[0], line.start())
 
     def rows(self, rows: list[FixtureRow], position: int) -> None:
         """Take rows that were read from this position in another way."""
