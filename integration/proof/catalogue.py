@@ -53,10 +53,14 @@ PROOFS: Final[tuple[Proof, ...]] = (
     Proof(
         "fuzz",
         "Fuzzing",
-        "Documents that are changed at random: bytes, tokens and pieces in other places, numbers and "
-        "nesting without end. A *crash* is any error but the one that says what is wrong with the "
-        "document. *Trusted wrongly*: a store with such a file was opened, and served another answer.",
-        "documents",
+        "Documents and requests that are changed at random: bytes, tokens and pieces in other places, "
+        "numbers and nesting without end; heads, paths, chunks, JSON of five wires and WebSocket frames. "
+        "A *crash* is any error but the one that says what is wrong, a status of 500 or more, or no word "
+        "at all. *Served wrongly*: a file was trusted, or a request answered, that is not what was "
+        "recorded. It *hangs* if it says nothing and keeps the connection for 15 s. *Gone afterwards*: "
+        "what is recorded is not served any more. aimock looks for a "
+        "recorded text within the question, as documented, so it serves more than it was given.",
+        "cases",
         "fuzz",
         24,
     ),

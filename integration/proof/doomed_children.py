@@ -6,15 +6,22 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryFile
+from threading import Event
 from typing import Final
 
-__all__ = ["killed_command", "killed_fork"]
+__all__ = ["LOST", "STUCK", "UNREADABLE", "Results", "killed_command", "killed_fork"]
 
-_GRACE_S: Final = 60
+LOST: Final = "answers lost"
+UNREADABLE: Final = "unreadable"
+STUCK: Final = "next one fails"
+Results = Counter[str]
+_LOOK_EVERY_S: Final = 0.1
 
 
 def killed_fork(work: Callable[[Callable[[str], None]], None], random: Random, longest: float) -> list[str]:
@@ -49,29 +56,57 @@ def _say(pipe: int, word: str) -> None:
 
 
 def killed_command(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], after: float
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    delay: float,
+    reached: Event | None = None,
 ) -> tuple[str, bool]:
-    """Start a command with a process group of its own, and kill the group after some seconds.
+    """Start a command with a process group of its own, and kill the group.
+
+    Args:
+        command: The command.
+        folder: Where it works.
+        environment: All that it knows.
+        delay: The seconds to wait before it is killed.
+        reached: What they begin with, if it is not the start.
 
     Returns:
         What it wrote, and whether it was killed before it had ended.
     """
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            out, _ = process.communicate(timeout=after)
-        except subprocess.TimeoutExpired:
+    with (
+        TemporaryFile("w+") as out,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        while reached is not None and not reached.wait(_LOOK_EVERY_S) and process.poll() is None:
             pass
-        else:
-            return out, False
-        os.killpg(process.pid, signal.SIGKILL)
-        out, _ = process.communicate(timeout=_GRACE_S)
-        return out, True
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            while _is_alive(process.pid):
+                time.sleep(_LOOK_EVERY_S / 10)
+        out.seek(0)
+        return out.read(), process.returncode == -signal.SIGKILL
+
+
+def _is_alive(group: int) -> bool:
+    """Whether a thread of a group is not dead yet, and so holds the locks of its process still."""
+    for path in Path("/proc").glob("[0-9]*/task/*/stat"):
+        try:
+            _, _, fields = path.read_text().rpartition(")")
+        except OSError:  # it has just gone
+            continue
+        state, _, its_group = fields.split()[:3]
+        if int(its_group) == group and state not in "ZX":
+            return True
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from cortex_replay.store.fixture import Answer
 from cortex_replay.wire import WIRES
 from integration.mocks import AIMOCK_VERSION, start_aimock
 from integration.proof.figures import Row, Scale, Tell
+from integration.proof.gateways import serving
 from tests.builder import fixture_of
-from tests.servers.process import running
 
 __all__ = ["prove"]
 
@@ -87,12 +86,8 @@ def _ours(folder: Path) -> Iterator[tuple[str, int]]:
         request = WIRES["openai-chat"].lift(_body(number))
         store.add(fixture_of(request, Answer(f"answer {number}", finish_reason="stop")))
     store.commit()
-    here = Path(__file__).resolve().parents[2]
-    environment = os.environ | {"PYTHONPATH": str(here)}
-    command = [sys.executable, "-m", "cortex_replay", "serve", "--store", str(folder / "llm"), "--json"]
-    with running(command, folder / "log", environment=environment) as server:
-        port = server.announced(r"http://127\.0\.0\.1:(\d+)")
-        yield f"http://127.0.0.1:{port}/openai", server.process.pid
+    with serving(folder / "llm", folder / "log") as (url, pid):
+        yield f"{url}/openai", pid
 
 
 @contextmanager
