@@ -50,7 +50,7 @@ def commit() -> str:
     if not found:
         return "unknown"
     # What a run publishes is no change of what it measures.
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/benchmarks.*")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!README.md")
     return f"{found} with changes" if changed else found
 
 

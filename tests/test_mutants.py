@@ -6,15 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from benchmarks import machine
+from tests import sampling
 from tests.mutants import __main__ as program, catalogue, generate, report
 from tests.mutants.catalogue import Mutant, NoMutant
 from tests.mutants.copies import Copy, Finish
 from tests.mutants.trials import Trial, Verdict, _try_one, _without_bugs, try_all
-from tests.sampling import seed
 
 GROUPS = 4
 MUTANTS = catalogue.load()
@@ -42,7 +43,7 @@ def test_there_are_many_and_tests_see_nearly_all() -> None:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_sample_of_them_is_seen(group: int) -> None:
-    chosen = catalogue.sample(MUTANTS, 20, seed())[group::GROUPS]
+    chosen = catalogue.sample(MUTANTS, 20, sampling.seed())[group::GROUPS]
 
     assert report.faults(try_all(chosen)) == []
 
@@ -299,3 +300,52 @@ def test_the_program_tells_how_it_went(
     document = json.loads((tmp_path / "out.json").read_text())
     assert (document["bugs"], document["caught"]) == (1, 0)
     assert document["trials"][0]["verdict"] == "survived"
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_it_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the same commit, and only there."""
+    first, second = MUTANTS[:2]
+    path, tried = tmp_path / "out.json", list[tuple[list[str], list[str]]]()
+
+    def attempt(mutants: Sequence[Mutant], *_: object, **options: Any) -> list[Trial]:
+        tried.append(([one.name for one in mutants], [one.mutant.name for one in options["earlier"]]))
+        for mutant in mutants:
+            options["tell"](Trial(mutant, Verdict.CAUGHT, "a test"))
+            if len(tried) == 1:
+                raise KeyboardInterrupt
+        return [Trial(one, Verdict.CAUGHT, "a test", is_checked=True) for one in (first, second)]
+
+    monkeypatch.setattr(program, "try_all", attempt)
+    run = ["--only", first.name, second.name, "--json", str(path)]
+    monkeypatch.setattr(machine, "commit", lambda: "0123")
+    with pytest.raises(KeyboardInterrupt):
+        program.main(run)
+    assert not json.loads(path.read_text())["trials"][0]["is_checked"]
+    assert program.main(run) == 0
+    assert f"1 of 2 are in {path}" in capsys.readouterr().out
+    assert program.main(run) == 0
+    for other in ("4567", "0123 with changes"):
+        monkeypatch.setattr(machine, "commit", lambda other=other: other)
+        assert program.main(run) == 0
+    path.write_text("{")
+    assert program.main(run) == 0
+
+    both = [first.name, second.name]
+    begun = [(both, []), (both[1:], both[:1]), ([], both)]
+    assert tried == [*begun, *[(both, [])] * 3]
+
+
+def test_what_was_found_earlier_is_checked_with_the_rest(tree: Path) -> None:
+    earlier = [
+        Trial(A_MUTANT, Verdict.CAUGHT, "tests/test_half.py::test_half"),
+        Trial(A_MUTANT, Verdict.CAUGHT, "tests/test_sums.py::test_sum"),
+        Trial(A_MUTANT, Verdict.CAUGHT, "tests/test_gone.py", is_checked=True),
+    ]
+
+    trials = try_all([], root=tree, earlier=earlier)
+
+    assert [trial.verdict for trial in trials] == [Verdict.BROKEN, Verdict.CAUGHT, Verdict.CAUGHT]
+    assert all(trial.is_checked for trial in trials)
+    assert try_all([], root=tree, earlier=trials) == trials

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from importlib import import_module
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 __all__ = [
     "FILE",
+    "KEPT",
     "Number",
     "Proof",
     "Proven",
@@ -26,6 +27,8 @@ __all__ = [
 
 _T = TypeVar("_T")
 FILE: Final = Path(__file__).resolve().parents[2] / "docs/proof.json"
+KEPT: Final = FILE.parents[1] / ".proof"
+"""Where runs of hours keep what they have found."""
 Number = int | float
 
 
@@ -51,6 +54,8 @@ class Row:
     cases: int
     results: Mapping[str, Number]
     """By what is counted."""
+    notes: Sequence[str] = ()
+    """Markdown: what a number alone does not say, a line each."""
 
 
 Tell = Callable[[int, int], None]

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import machine
-from integration.proof.figures import Row, Scale, Tell
+from integration.proof.figures import KEPT, Row, Scale, Tell
 
 __all__ = ["prove"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_LOG: Final = _ROOT / ".proof/flakiness.jsonl"
+_LOG: Final = KEPT / "flakiness.jsonl"
 _SPIN: Final = "while True: pass"
 
 

@@ -36,9 +36,9 @@ Kill = Callable[[Path, Random], Results | None]
 
 
 def prove(scale: Scale, tell: Tell) -> list[Row]:
-    calls, moments = scale.pick(40, 1300, 5000), scale.pick(40, 1300, 5000)
-    commands, suites = scale.pick(6, 348, 700), scale.pick(4, 249, 500)
-    commits = scale.pick(20, 300, 1300)
+    calls, moments = scale.pick(40, 300, 1300), scale.pick(40, 500, 1300)
+    commands, suites = scale.pick(6, 90, 348), scale.pick(4, 40, 249)
+    commits = scale.pick(20, 200, 1300)
     total, done = calls + 2 * moments + commands + suites + commits, count(1)
 
     def step() -> None:

@@ -43,6 +43,8 @@ def _part(proof: Proof, proven: Proven) -> Iterator[str]:
     yield f"|---|---|--:|{'--:|' * len(columns)}"
     yield from (_line(row, columns) for row in proven.rows)
     yield ""
+    if notes := [f"- {note}" for row in proven.rows for note in row.notes]:
+        yield "\n".join([*notes, ""])
     seed = "" if proven.seed is None else f", seed {proven.seed}"
     yield (
         f"Run on {proven.date} at commit {proven.commit} in {proven.seconds} s{seed}, on {proven.machine}: "

@@ -1,4 +1,8 @@
-"""Bugs that are planted in the code, one at a time: whether a test of their part fails."""
+"""Bugs that are planted in the code, one at a time: whether a test of their part fails.
+
+``python -m tests.mutants --json .proof/mutants.json`` tries them all, also in several goes;
+``python -m integration.proof --only mutants`` publishes what is there.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +10,64 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
-from integration.proof.figures import Row, Scale, Tell
+from integration.proof.figures import KEPT, Row, Scale, Tell
 
 __all__ = ["prove"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_SEED: Final = 24
+_FILE: Final = KEPT / "mutants.json"
+_SAMPLE: Final = ("--sample", "3", "--seed", "24")
 
 
 def prove(scale: Scale, tell: Tell) -> list[Row]:
-    sample: list[str] = scale.pick(["--sample", "3"], ["--sample", "20"], [])
-    with TemporaryDirectory() as folder:
-        found = Path(folder) / "mutants.json"
-        command = [sys.executable, "-m", "tests.mutants", *sample, "--seed", str(_SEED), "--json", str(found)]
-        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout or ():
-                number, _, total = line.split(" ok ")[0].split(" FAIL ")[0].strip().partition("/")
-                if number.isdigit() and total.isdigit():
-                    tell(int(number), int(total))
-        verdicts = Counter(mutant["verdict"] for mutant in json.loads(found.read_text())["trials"])
+    """A sample of them, what a run has kept, or that run.
+
+    Raises:
+        FileNotFoundError: No run has kept anything.
+        ValueError: It was stopped before its end.
+    """
+    if scale is Scale.SHORT:
+        with TemporaryDirectory() as folder:
+            found = Path(folder) / "mutants.json"
+            _run([*_SAMPLE, "--json", str(found)], tell)
+            return [_row(json.loads(found.read_text()), "a sample of the list")]
+    if scale is Scale.LONG:
+        KEPT.mkdir(exist_ok=True)
+        _run(["--json", str(_FILE)], tell)
+    command = f"python -m tests.mutants --json {_FILE.relative_to(_ROOT)}"
+    if not _FILE.exists():
+        raise FileNotFoundError(f"no run is kept yet: {command}")
+    document = json.loads(_FILE.read_text())
+    if not all(trial["is_checked"] for trial in document["trials"]):
+        raise ValueError(f"the run was stopped; let it go on: {command}")
+    tell(1, 1)
+    return [_row(document, f"those in the list, at commit {document['commit']}")]
+
+
+def _run(options: list[str], tell: Tell) -> None:
+    command = [sys.executable, "-m", "tests.mutants", *options]
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            number, _, total = line.split(" ok ")[0].split(" FAIL ")[0].strip().partition("/")
+            if number.isdigit() and total.isdigit():
+                tell(int(number), int(total))
+
+
+def _row(document: dict[str, Any], what: str) -> Row:
+    verdicts = Counter(trial["verdict"] for trial in document["trials"])
     caught = verdicts["caught"]
-    what = "a sample of the list" if sample else "all that are in the list"
-    return [
-        Row(
-            "ours",
-            "cortex-replay",
-            what,
-            verdicts.total(),
-            {"caught": caught, "not caught": verdicts.total() - caught},
-        )
-    ]
+    total = verdicts.total()
+    results = {"caught": caught, "not caught": total - caught}
+    return Row("ours", "cortex-replay", what, total, results, list(_survivors(document["trials"])))
+
+
+def _survivors(trials: list[dict[str, Any]]) -> Iterator[str]:
+    for trial in trials:
+        if trial["verdict"] != "caught":
+            why = trial["survives"] or f"no reason is known ({trial['verdict']})."
+            yield f"Not caught: `{trial['name']}`: {trial['bug']} {why}"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
+from benchmarks import machine
 from tests.mutants import catalogue, report
 from tests.mutants.catalogue import Mutant
+from tests.mutants.kept import Kept
 from tests.mutants.trials import LIMIT, Trial, try_all
-from tests.sampling import commit_id, seed
+from tests.sampling import seed
+
+_FILE: Final = "write what happens to FILE, and leave out what it has of this commit already"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -27,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, metavar="N", help="N of them, chosen by the seed")
     parser.add_argument("--seed", help="what the sample depends on (default: that of the tests, the commit)")
     parser.add_argument("--list", action="store_true", help="list them, and plant nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what happened to FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help=_FILE)
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time (default: 2)")
     seconds = f"seconds for each list of tests (default: {LIMIT:.0f})"
     parser.add_argument("--limit", type=float, default=LIMIT, help=seconds)
@@ -65,16 +69,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong := catalogue.problems(mutants):
         print("\n".join(wrong), file=sys.stderr)
         return 1
-    number = 0
+    kept = None if options.json is None else Kept(options.json, machine.commit(), mutants)
+    earlier = [] if kept is None else list(kept.trials)
+    numbers = count(len(earlier) + 1)
+    if earlier:
+        print(f"{len(earlier)} of {len(mutants)} are in {options.json}", flush=True)
 
     def tell(trial: Trial) -> None:
-        nonlocal number
-        number += 1
-        print(f"{number:>4}/{len(mutants)} {report.line(trial)}", flush=True)
+        print(f"{next(numbers):>4}/{len(mutants)} {report.line(trial)}", flush=True)
+        if kept is not None:
+            kept.add(trial)
 
-    trials = try_all(mutants, options.workers, limit=options.limit, is_sure=True, tell=tell)
-    if options.json is not None:
-        options.json.write_text(json.dumps(report.document(trials, commit_id()), indent=2) + "\n")
+    done = {trial.mutant.name for trial in earlier}
+    trials = try_all(
+        [mutant for mutant in mutants if mutant.name not in done],
+        options.workers,
+        limit=options.limit,
+        is_sure=True,
+        tell=tell,
+        earlier=earlier,
+    )
+    if kept is not None:
+        kept.write(trials)
     print(report.summary(trials))
     reasons = report.faults(trials)
     for reason in reasons:

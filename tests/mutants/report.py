@@ -83,6 +83,7 @@ def document(trials: Sequence[Trial], commit: str) -> dict[str, Any]:
                 "by": trial.by,
                 "survives": trial.mutant.survives,
                 "cpu_seconds": round(trial.cpu, 2),
+                "is_checked": trial.is_checked,
             }
             for trial in trials
         ],

@@ -38,6 +38,8 @@ class Trial:
     by: str = ""
     """The test that saw it, or what went wrong."""
     cpu: float = 0.0
+    is_checked: bool = False
+    """Whether the test was run without the bug, too."""
 
     @property
     def is_right(self) -> bool:
@@ -54,6 +56,7 @@ def try_all(
     limit: float = LIMIT,
     is_sure: bool = False,
     tell: Callable[[Trial], None] = lambda _: None,
+    earlier: Sequence[Trial] = (),
 ) -> list[Trial]:
     """Plants each bug in a copy of ``root`` and runs its tests.
 
@@ -66,9 +69,10 @@ def try_all(
         limit: The seconds that the tests of one bug may take.
         is_sure: Whether the test has to fail a second time with the bug: a flaky one might fail by chance.
         tell: Is told of each trial when it ends.
+        earlier: Trials of a run that was stopped; they come first, and are checked with the others.
     """
-    if not mutants:
-        return []
+    if not mutants and all(trial.is_checked for trial in earlier):
+        return list(earlier)
     with _copies(max(1, min(workers, len(mutants))), root) as copies:
         free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for copy in copies:
@@ -91,7 +95,7 @@ def try_all(
                 for copy in copies:  # so that nobody waits for the runs that are under way
                     copy.close()
                 raise
-        return _without_bugs(copies[0], trials, limit)
+        return _without_bugs(copies[0], [*earlier, *trials], limit)
 
 
 @contextmanager
@@ -136,12 +140,15 @@ def _seen_by(finish: Finish, test: str) -> str:
 
 def _without_bugs(copy: Copy, trials: list[Trial], limit: float) -> list[Trial]:
     """The same trials; those whose test fails without the bug as well are not caught."""
-    seen = sorted({trial.by for trial in trials if trial.verdict is Verdict.CAUGHT})
+    unsure = [trial for trial in trials if trial.verdict is Verdict.CAUGHT and not trial.is_checked]
+    seen = sorted({trial.by for trial in unsure})
     failing = set(_failing(copy, seen, limit))
     return [
-        replace(trial, verdict=Verdict.BROKEN)
-        if trial.verdict is Verdict.CAUGHT and trial.by in failing
-        else trial
+        replace(
+            trial,
+            verdict=Verdict.BROKEN if trial in unsure and trial.by in failing else trial.verdict,
+            is_checked=True,
+        )
         for trial in trials
     ]
 
