@@ -105,12 +105,13 @@ class Copy:
         if (process := self._process) is not None:
             self._process = None
             self._is_closed = True
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # a signal that comes just before it reads would not end its waiting
             process.terminate()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                with suppress(BrokenPipeError):
-                    if pipe is not None:
-                        pipe.close()
+            process.stdout.close()
 
     def _start(self) -> subprocess.Popen[str]:
         binaries = self.root / ".venv/bin"
