@@ -36,6 +36,7 @@ WHOLE_PROJECT = {
     "suites",
     "sample_store",
     "sampling",
+    "warm",
     "waiting",
     "workflows",
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.gateway.upstream import REAL_KEY
+from tests.warm import PROGRAM, run, start
 
-PROGRAM = Path(sys.executable).with_name("cortex-replay")
 ROOT = Path(__file__).parents[2]
 ASK = """
 import json, os, sys, urllib.request
@@ -44,16 +44,19 @@ class Shell:
         self.folder, self.environment = folder, environment
 
     def run(self, *arguments: str, **variables: str) -> Result:
-        return self._start([str(PROGRAM), *arguments], variables)
+        env = {**self.environment, **variables}
+        return Result(run(list(arguments), cwd=self.folder, env=env, text=True))
 
     def paste(self, arguments: str) -> Result:
         """Run it as bash reads it."""
-        return self._start(["bash", "-c", f"{PROGRAM} {arguments}"], {})
-
-    def _start(self, command: list[str], variables: dict[str, str]) -> Result:
-        env = {**self.environment, **variables}
         done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=300, check=False
+            ["bash", "-c", f"{PROGRAM} {arguments}"],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         return Result(done)
 
@@ -81,9 +84,8 @@ def running(
     shell: Shell, *arguments: str, stop: signal.Signals = signal.SIGINT, **variables: str
 ) -> Iterator[tuple[Any, subprocess.Popen[str]]]:
     """A command that serves, and the facts that it prints; afterwards they have its ``talk``, too."""
-    command = [str(PROGRAM), *arguments, "--json"]
-    with subprocess.Popen(
-        command,
+    with start(
+        [*arguments, "--json"],
         cwd=shell.folder,
         env={**shell.environment, **variables},
         stdout=subprocess.PIPE,

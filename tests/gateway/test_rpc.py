@@ -25,8 +25,9 @@ from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
-from tests.cli.programs import PROGRAM, Shell, served
+from tests.cli.programs import Shell, served
 from tests.gateway.upstream import REAL_KEY
+from tests.warm import start
 
 TOKEN = "a-token-of-the-caller-ci"
 OTHER = "a-token-of-somebody-else"
@@ -157,9 +158,8 @@ def test_a_miss_says_nothing_of_what_others_asked(tmp_path: Path) -> None:
 
 @contextmanager
 def on_pipes(shell: Shell, *options: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    command = [str(PROGRAM), "serve", "--store", "llm", "--stdio", *options]
-    with subprocess.Popen(
-        command,
+    with start(
+        ["serve", "--store", "llm", "--stdio", *options],
         cwd=shell.folder,
         env={**shell.environment, **variables},
         stdin=subprocess.PIPE,
