@@ -48,17 +48,20 @@ def start(arguments: list[str], **options: Any) -> subprocess.Popen[Any]:
     """
     command = [str(PROGRAM), *arguments]
     environment: Mapping[str, str] = options.get("env") or os.environ
-    is_of_python = any(name.startswith("PYTHON") for name in environment)
+    is_of_python = any(value and name.startswith("PYTHON") for name, value in environment.items())
     if is_of_python or not hasattr(os, "fork") or any(name in options for name in _EXECUTED):
         return subprocess.Popen(command, **options)
     return _Fork(command, **options)
 
 
-def run(arguments: list[str], *, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run the program to its end; what it says is kept."""
-    with start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+def run(
+    arguments: list[str], given: str | bytes | None = None, *, timeout: float = 300, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run the program to its end, with something to read or without; what it says is kept."""
+    streams = dict.fromkeys(["stdout", "stderr", *(["stdin"] if given is not None else [])], subprocess.PIPE)
+    with start(arguments, **streams, **options) as process:
         try:
-            out, talk = process.communicate(timeout=timeout)
+            out, talk = process.communicate(given, timeout)
         except BaseException:
             process.kill()
             raise

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from cortex_replay import LlmRequest, Store
+from tests import warm
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.nested import LIGHT
@@ -48,6 +49,12 @@ def run(command: list[str], folder: Path, environment: dict[str, str], text: str
         command, cwd=folder, env=environment, input=text, capture_output=True, text=True, timeout=120
     )
     return done.stdout + done.stderr
+
+
+def ours(arguments: list[str], folder: Path, environment: dict[str, str], text: str = "") -> str:
+    of_python = {name: "" for name in environment if name.startswith("PYTHON")}
+    done = warm.run(arguments, text, cwd=folder, env={**environment, **of_python}, text=True)
+    return f"{done.stdout}{done.stderr}"
 
 
 def write_tests(folder: Path) -> None:
@@ -91,14 +98,12 @@ def through_intercept(folder: Path, environment: dict[str, str]) -> str:
 
 def through_gateway(folder: Path, environment: dict[str, str]) -> str:
     program = f"{ASK}\nfor question in {QUESTIONS}: ask(question)"
-    command = [sys.executable, "-m", "cortex_replay", "record", "--", sys.executable, "-c", program]
-    return run(command, folder, environment)
+    return ours(["record", "--", sys.executable, "-c", program], folder, environment)
 
 
 def through_cli(folder: Path, environment: dict[str, str]) -> str:
     lines = [json.dumps({"model": "m", "messages": question, "max_tokens": 5}) for question in QUESTIONS]
-    command = [sys.executable, "-m", "cortex_replay", "batch", "-", "--jobs", "1"]
-    return run(command, folder, environment, "\n".join(lines))
+    return ours(["batch", "-", "--jobs", "1"], folder, environment, "\n".join(lines))
 
 
 def through_rpc(folder: Path, environment: dict[str, str]) -> str:
@@ -116,8 +121,8 @@ def through_rpc(folder: Path, environment: dict[str, str]) -> str:
         }
         for number, question in enumerate(QUESTIONS)
     ]
-    command = [sys.executable, "-m", "cortex_replay", "serve", "--mode", "once", "--stdio", "--caller", "ci"]
-    return run(command, folder, environment, "\n".join(map(json.dumps, calls)))
+    arguments = ["serve", "--mode", "once", "--stdio", "--caller", "ci"]
+    return ours(arguments, folder, environment, "\n".join(map(json.dumps, calls)))
 
 
 ENTRANCES: dict[str, Entrance] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -20,10 +19,10 @@ from cortex_replay.cli.sweep import sweep_command
 from cortex_replay.config import Settings
 from cortex_replay.providers import DUMMY_KEY
 from cortex_replay.run.environment import command_environment, variables_to_withhold
+from tests import warm
 from tests.redact.kinds import KINDS
 from tests.security.test_names import INNOCENT, INSIDE, PLAIN, SECRETS, value_for
 
-PROGRAM = Path(sys.executable).with_name("cortex-replay")
 SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 SDK_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 WAYS = {
@@ -66,14 +65,11 @@ def run(
     folder: Path, way: str, variables: dict[str, str], *options: str, program: str = SHOW
 ) -> tuple[dict[str, str], str]:
     """What the command saw, and what was said on stderr."""
-    done = subprocess.run(
-        [str(PROGRAM), *WAYS[way], *options, "--", sys.executable, "-c", program],
+    done = warm.run(
+        [*WAYS[way], *options, "--", sys.executable, "-c", program],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **variables},
-        capture_output=True,
         text=True,
-        timeout=300,
-        check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert lines, done.stderr
@@ -137,13 +133,8 @@ def test_names_to_pass_are_checked(folder: Path) -> None:
     _, said = run(folder, "replay", {}, "--pass-env", "NOT_SET_HERE")
     assert "--pass-env NOT_SET_HERE: there is no such variable" in said
 
-    done = subprocess.run(
-        [str(PROGRAM), "replay", "--store", "llm", "--pass-env", "A=b", "--", "true"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    wrong = ["replay", "--store", "llm", "--pass-env", "A=b", "--", "true"]
+    done = warm.run(wrong, cwd=folder, env={"PATH": os.environ["PATH"]}, text=True)
     assert done.returncode == 2
     assert "the name of a variable" in done.stderr
 

@@ -7,7 +7,6 @@ import base64
 import json
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +23,13 @@ from cortex_replay.adapters.openai_compat import OpenAICompatAdapter
 from cortex_replay.admin import METHOD
 from cortex_replay.engine.ledger import Ledger
 from cortex_replay.redact.redactor import Redactor
+from tests import warm
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
 from tests.redact.kinds import ALNUM, some
 
 BROUGHT = "brought-by-the-client-" + some(Random(7), ALNUM, 12)
-PROGRAM = Path(sys.executable).with_name("cortex-replay")
 
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "plain": str,
@@ -195,17 +194,14 @@ def test_a_command_shows_no_echo(tmp_path: Path) -> None:
     """``record -- COMMAND``: stdout, stderr, the report, the summary of a job, the store."""
     bodies = [chat(*way) for way in WAYS if way[1] in ("plain", "base64")]
     with serving_in_thread(echo_key) as provider:
-        done = subprocess.run(
+        done = warm.run(
             [
-                *(PROGRAM, "record", "--json", "--report", "report.json", "--store", "s"),
+                *("record", "--json", "--report", "report.json", "--store", "s"),
                 *("--", sys.executable, "-c", ASK, json.dumps(bodies)),
             ],
             cwd=tmp_path,
             env=shell(tmp_path, provider.url),
-            capture_output=True,
             text=True,
-            timeout=300,
-            check=False,
         )
 
     assert json.loads((tmp_path / "report.json").read_text())["failed"] == len(bodies)
@@ -253,10 +249,9 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, command: s
     )
     asked = ["--model", "m", "--prompt", "q"] if command == "record" else ["jobs.jsonl"]
     with serving_in_thread(script) as provider:
-        done = subprocess.run(
+        done = warm.run(
             [
                 *(
-                    PROGRAM,
                     command,
                     "--provider",
                     "openai",
@@ -270,10 +265,7 @@ def test_recording_a_prompt_shows_no_echo(tmp_path: Path, shape: str, command: s
             ],
             cwd=tmp_path,
             env=shell(tmp_path, provider.url),
-            capture_output=True,
             text=True,
-            timeout=300,
-            check=False,
         )
 
     assert done.returncode == (0 if "answer" in shape else 1), done.stderr
@@ -341,19 +333,16 @@ def test_whoever_calls_the_rpc_gets_no_key(tmp_path: Path, mode: str) -> None:
     with serving_in_thread(script) as provider:
         (tmp_path / "cortex-replay.toml").write_text(CALLERS.format(url=provider.url))
         Store.create(tmp_path / "s")
-        done = subprocess.run(
-            [PROGRAM, "serve", "--stdio", "--caller", "ci", "--mode", mode, "--store", "s"],
+        done = warm.run(
+            ["serve", "--stdio", "--caller", "ci", "--mode", mode, "--store", "s"],
+            json.dumps(asked) + "\n",
             cwd=tmp_path,
             env={
                 **shell(tmp_path, provider.url),
                 "LOCAL_KEY": REAL_KEY,
                 "CI_TOKEN": "a-token-of-the-caller-ci",
             },
-            input=json.dumps(asked) + "\n",
-            capture_output=True,
             text=True,
-            timeout=300,
-            check=False,
         )
 
     assert done.stdout, done.stderr
