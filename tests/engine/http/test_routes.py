@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.config import ProviderSettings, Settings
+from cortex_replay.engine.http.routes import path_problem
 from cortex_replay.engine.http.upstreams import Upstreams
 from cortex_replay.providers import ENDPOINTS
 
@@ -271,3 +272,26 @@ def test_a_server_of_mcp_is_no_upstream() -> None:
 
     assert not {"docs", "other", "mcp:other"} & set(upstreams.names)
     assert route("POST", "/docs/anything", upstreams) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/v1/messages", None),
+        ("/v1/m%20x", None),
+        ("/v1/ü", None),
+        ("v1", "does not begin with a slash"),
+        ("/v1/%zz", "has a percent sign that escapes nothing"),
+        ("/v1/../x", "has a segment of dots"),
+        ("/v1/%2e%2E/x", "has a segment of dots"),
+        ("/v1/%252e%252e/x", "has a segment of dots"),
+        ("/v1/..;a=b/x", "has a segment of dots"),
+        ("/v1/．．/x", "has a segment of dots"),
+        ("/v1/%" + "25" * 20 + "2e", "is escaped again and again"),
+        ("/v1/%ff", "has an escape that is no character"),
+        ("/v1/%5cx", "has a backslash"),
+        ("/v1/%0ax", "has a control character"),
+    ],
+)
+def test_a_path_that_could_lead_out_of_a_provider_s_own_is_named(path: str, problem: str | None) -> None:
+    assert path_problem(path) == problem
