@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,38 @@ def test_a_secret_in_bytes_that_are_no_text_is_found(code: str) -> None:
 
     assert hits
     assert clean.wire is None
+
+
+def wire_with(body: str) -> Answer:
+    wire: dict[str, JsonValue] = {"protocol": "openai-chat", "status": 200, "stream": False, "body": body}
+    return Answer("Hello.", wire=wire)
+
+
+def test_a_wire_that_is_needed_is_cut_and_stays_a_wire() -> None:
+    """Of several choices, the others stand nowhere else."""
+    message = {"role": "assistant", "content": f"I know {SECRET}"}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    answer = wire_with(json.dumps({"id": "a", "object": "chat.completion", "model": "m", "choices": choices}))
+
+    clean, hits = redact_answer(answer, Redactor([SECRET]), needs_wire=True)
+
+    assert hits
+    assert clean.wire is not None
+    assert SECRET not in str(clean.wire)
+    assert "I know" in str(clean.wire)
+    assert redact_answer(answer, Redactor([SECRET]))[0].wire is None, "else it goes"
+
+
+def test_a_wire_that_is_none_without_its_secrets_is_not_recorded() -> None:
+    with pytest.raises(RecordingRefused, match="wire"):
+        redact_answer(wire_with(f"no JSON, but {SECRET}"), Redactor([SECRET]), needs_wire=True)
+
+
+def test_an_answer_that_is_no_json_without_its_secrets_keeps_what_was_parsed() -> None:
+    answer = Answer(f'"a\\u0062 {SECRET}', parsed_json={"key": SECRET, "n": 1})
+
+    clean, _ = redact_answer(answer, Redactor([SECRET]))
+
+    assert isinstance(clean.parsed_json, dict)
+    assert clean.parsed_json["n"] == 1
+    assert SECRET not in str(clean)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from cortex_replay.adapters.http import RelayClient, RelayReply
+from cortex_replay.config import ProviderSettings
+from cortex_replay.config.origin import ProjectOrigin
 from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.relay import Relay, client_headers
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.http.upstreams import UpstreamServer
-from cortex_replay.errors import ConfigError
+from cortex_replay.errors import ConfigError, InvalidRequest
 from cortex_replay.providers import DUMMY_KEY, PROVIDERS
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.secret_names.names import CREDENTIAL_PARAMETERS, KEY_HEADERS
@@ -24,6 +27,17 @@ SERVERS = {
     if row.base_url and name != "bedrock"  # which signs
 }
 OTHER = UpstreamServer("https://other.example", "http", "https://other.example")
+STRANGE = UpstreamServer(
+    "local",
+    "openai-compat",
+    "https://strange.example/v1",
+    ProviderSettings(
+        kind="openai-compat",
+        base_url="https://strange.example/v1",
+        project=ProjectOrigin(Path("/project"), frozenset({"base_url"})),
+    ),
+)
+"""A server that a project's file put in the place of the provider's."""
 headers_of_keys = pytest.mark.parametrize("header", sorted(KEY_HEADERS))
 
 
@@ -45,7 +59,9 @@ class Passing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.redactor = Redactor()
         self.sent: list[Sent] = []
-        self._relay = Relay({**SERVERS, OTHER.name: OTHER}, 1000, lambda: self.redactor, lambda _: None)
+        self._relay = Relay(
+            {**SERVERS, OTHER.name: OTHER, STRANGE.name: STRANGE}, 1000, lambda: self.redactor, lambda _: None
+        )
 
         async def note(client: Any, _: str, target: str, headers: Any, *__: Any) -> RelayReply:
             key = None if client._key is None else client._key.reveal()
@@ -60,9 +76,10 @@ class Passing:
         *headers: tuple[str, str],
         query: str = "",
         addressed: str = "",
+        body: bytes = b"{}",
         **environment: str,
     ) -> Sent:
-        call = Call("POST", Route(upstream, "/v1/x", None), query, headers, b"{}", addressed=addressed)
+        call = Call("POST", Route(upstream, "/v1/x", None), query, headers, body, addressed=addressed)
 
         async def main() -> None:
             async with self._relay.send(call, environment):
@@ -177,3 +194,48 @@ def test_what_would_lead_a_client_around_us_is_not_given() -> None:
         *(("Access-Control-Allow-Origin", "*"), ("X-Cortex-Replay-Token", "t"), ("Retry-After", "1")),
     ]
     assert client_headers(came) == [("retry-after", "1")]
+
+
+BRINGS: dict[str, dict[str, Any]] = {
+    "a header": {"headers": [("authorization", f"Bearer {THEIRS}")]},
+    "a header of its own": {"headers": [("x-my-api-key", "short")]},
+    "the query": {"query": "a=1&api_key=short"},
+    "an escaped name": {"query": "a=1&api%5Fkey=short"},
+    "the body": {"body": b'{"deep": [{"text": "use sk-ant-api03-' + b"Ab3dE6gH9j" * 4 + b'"}]}'},
+    "a body that is no JSON": {"body": b"key: sk-ant-api03-" + b"Ab3dE6gH9j" * 4},
+    "a body that nobody can read": {"headers": [("content-encoding", "br")]},
+}
+"""Where a client may have a key."""
+
+
+@pytest.mark.parametrize("place", BRINGS)
+def test_a_key_goes_to_no_server_that_a_project_names(passing: Passing, place: str) -> None:
+    given = dict(BRINGS[place])
+    headers = given.pop("headers", [])
+
+    with pytest.raises(ConfigError):
+        passing.send(STRANGE.name, *headers, **given)
+    assert passing.sent == []
+
+
+@pytest.mark.parametrize("value", ["EMPTY", "not-needed", f"Bearer {DUMMY_KEY}"])
+def test_what_stands_for_no_key_may_go_there(passing: Passing, value: str) -> None:
+    sent = passing.send(STRANGE.name, ("authorization", value), ("accept", "*/*"), query="a=1")
+
+    assert (sent.target, sent.key) == ("/v1/x?a=1", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "problem"),
+    [("TRACE", "/v1/x", "method: is not passed on"), ("POST", "/v1/../x", "path: is not passed on")],
+)
+def test_what_no_provider_serves_is_not_passed_on(
+    passing: Passing, method: str, path: str, problem: str
+) -> None:
+    async def main() -> None:
+        async with passing._relay.send(Call(method, Route("openai", path, None)), keys_for("openai")):
+            pass
+
+    with pytest.raises(InvalidRequest, match=problem):
+        asyncio.run(main())
+    assert passing.sent == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cortex_replay.engine.mcp import survey as survey_module
+from cortex_replay.engine.mcp.link import Said as ServerSaid
 from cortex_replay.engine.mcp.survey import Survey, survey
 from cortex_replay.errors import Transport
 from tests.engine.mcp.harness import FakeServer
@@ -108,3 +109,65 @@ def test_servers_that_misbehave(reply: Any, problem: str, monkeypatch: pytest.Mo
 
     with pytest.raises(Transport, match=problem):
         ask(reply)
+
+
+def test_what_a_server_asks_is_answered_and_what_it_prints_is_passed_over() -> None:
+    questions = [{"id": "a", "method": "ping"}, {"id": "b", "method": "roots/list"}]
+    questions += [{"id": "c", "method": "sampling/createMessage", "params": {}}]
+
+    def reply(message: dict[str, Any]) -> Said:
+        if message.get("method") == "tools/list":
+            server.say_bytes(b"Listening on port 8080\n")
+            server.say({"method": "notifications/message", "params": {}})
+            server.say({"id": 99, "result": {"tools": ["of nobody's question"]}})
+            return [*questions, {"id": message["id"], "result": {"tools": []}}]
+        return [{"id": message["id"], "result": HELLO}] if message.get("method") == "initialize" else []
+
+    server = FakeServer(reply)
+    found = asyncio.run(_ask(server))
+
+    assert found.pages[0].result == {"tools": []}
+    answers = {message["id"]: message for message in server.heard if "method" not in message}
+    assert (answers["a"]["result"], answers["b"]["result"]) == ({}, {"roots": []})
+    assert answers["c"]["error"]["code"] == -32601
+
+
+def test_a_list_that_never_rests_is_taken_as_it_was_last() -> None:
+    counts = iter(range(100))
+
+    def reply(message: dict[str, Any]) -> Said:
+        if message.get("method") != "tools/list":
+            return hello_then()(message)  # type: ignore[no-any-return]
+        result = {"tools": [{"name": f"{next(counts)}"}]}
+        return [{"method": "notifications/tools/list_changed"}, {"id": message["id"], "result": result}]
+
+    assert ask(reply)[0].pages[0].result == {"tools": [{"name": "2"}]}
+
+
+def test_pages_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_module, "_MOST_PAGES", 3)
+    cursors = iter("abcdef")
+
+    def reply(message: dict[str, Any]) -> Said:
+        if message.get("method") != "tools/list":
+            return hello_then()(message)  # type: ignore[no-any-return]
+        return [{"id": message["id"], "result": {"tools": [], "nextCursor": next(cursors)}}]
+
+    with pytest.raises(Transport, match="more than 3 pages of tools/list"):
+        ask(reply)
+
+
+@pytest.mark.parametrize("how", ["it ends", "it breaks", "its transport fails"])
+def test_a_server_that_ends_is_an_error_at_once(how: str) -> None:
+    def reply(message: dict[str, Any]) -> Said:
+        if how == "its transport fails":
+            server._said.put_nowait(ServerSaid(b"", 1, problem="the server says 500"))
+        else:
+            server.die("" if how == "it ends" else "the pipe broke")
+        return []
+
+    server = FakeServer(reply)
+    words = {"it ends": "has ended before it answered", "it breaks": "the pipe broke"}
+    with pytest.raises(Transport, match=words.get(how, "the server says 500")):
+        asyncio.run(_ask(server))
+    assert server.is_closed
