@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -455,6 +455,7 @@ _LONGEST_FIRST: Final = sorted(ENDPOINTS, key=lambda endpoint: -len(endpoint.pat
 """What ends as another does says more than that one."""
 
 
+@lru_cache(maxsize=256)  # a client posts to the same few
 def address_at(path: str, *, is_tail: bool = False) -> Address | None:
     """What is posted to a path, where it is a call that is lifted.
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import re
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,6 +27,7 @@ from cortex_replay.engine.bypass import is_bypassed
 from cortex_replay.engine.http.model_calls import ModelCall, model_call
 from cortex_replay.hosts import host_of, normal_host
 from cortex_replay.interception.nowhere import Nowhere
+from cortex_replay.interception.transports.seam import Replacement, Replacements, Transport
 
 __all__ = ["LiveCallRefused", "guarding"]
 
@@ -188,15 +189,9 @@ def _replace() -> None:
 def _replace_in_loops() -> None:
     """The same for event loops: what is raised below them would reach nobody, and uvloop has no sockets of
     Python's below it."""
-    loops: list[Any] = [asyncio.BaseEventLoop]
-    with contextlib.suppress(ImportError):  # not there on Windows
-        loops.append(importlib.import_module("uvloop").Loop)
-    for loop in loops:
-        _put_before(loop, "create_connection", _replace_in_aiohttp, 0)
-        _put_before(loop, "getaddrinfo", _check, 1, "host")
-        _put_before(loop, "create_connection", _check, 2, "host")
-        _put_before(loop, "create_connection", _check, _KEYWORD_ONLY, "server_hostname")
-        _put_before(loop, "start_tls", _check, _KEYWORD_ONLY, "server_hostname")
+    for _, name, wrap in _replacements_in_loop(asyncio.BaseEventLoop):
+        _install(asyncio.BaseEventLoop, name, wrap(getattr(asyncio.BaseEventLoop, name)))
+    _UVLOOP.put()
     for module, kind in (
         ("asyncio.selector_events", "_SelectorSocketTransport"),
         ("asyncio.proactor_events", "_ProactorBaseWritePipeTransport"),
@@ -205,6 +200,18 @@ def _replace_in_loops() -> None:
         if transport is not None:
             _put_before_write(transport, "write", _check_request)
             _put_before_write(transport, "writelines", _check_buffers)
+
+
+def _replacements_in_loop(loop: type) -> Iterable[Replacement]:
+    yield Replacement(loop, "create_connection", partial(_before, _replace_in_aiohttp, 0, None))
+    yield Replacement(loop, "getaddrinfo", partial(_before, _check, 1, "host"))
+    yield Replacement(loop, "create_connection", partial(_before, _check, 2, "host"))
+    for name in ("create_connection", "start_tls"):
+        yield Replacement(loop, name, partial(_before, _check, _KEYWORD_ONLY, "server_hostname"))
+
+
+_UVLOOP: Final = Replacements([Transport("uvloop", lambda library: _replacements_in_loop(library.Loop))])
+"""Which a program may import long after the first guard began, or never."""
 
 
 def _replace_in_aiohttp(_: object = None) -> None:
@@ -223,8 +230,12 @@ def _put_before(
     owner: Any, name: str, check: Callable[[Any], None], position: int, keyword: str | None = None
 ) -> None:
     """Let a check look at one argument of a function, wherever it is given."""
-    original = getattr(owner, name)
+    _install(owner, name, _before(check, position, keyword, getattr(owner, name)))
 
+
+def _before(
+    check: Callable[[Any], None], position: int, keyword: str | None, original: Callable[..., Any]
+) -> Callable[..., Any]:
     def replacement(*arguments: Any, **options: Any) -> Any:
         if len(arguments) > position:
             check(arguments[position])
@@ -232,7 +243,7 @@ def _put_before(
             check(options[keyword])
         return original(*arguments, **options)
 
-    _install(owner, name, replacement)
+    return replacement
 
 
 def _put_before_write(owner: Any, name: str, check: Callable[[Any, Any], None]) -> None:
@@ -254,6 +265,7 @@ def _install(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
 
 
 def _restore() -> None:
+    _UVLOOP.take_back()
     while _REPLACED:
         owner, name, before = _REPLACED.pop()
         if before is _MISSING:

@@ -7,9 +7,9 @@ import contextlib
 import queue
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from cortex_replay.adapters.loop import BackgroundLoop
 from cortex_replay.engine.http.call import Call, HttpReply
 from cortex_replay.engine.http.engine import Engine
 from cortex_replay.engine.http.question import Question
@@ -17,12 +17,21 @@ from cortex_replay.engine.http.render import error_reply
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import LlmError
 
+if TYPE_CHECKING:
+    from cortex_replay.adapters.loop import BackgroundLoop
+
 __all__ = ["AsyncAnswer", "SyncAnswer", "call_aside"]
 
 _T = TypeVar("_T")
 _END: Final = object()
-_LOOP: Final = BackgroundLoop("cortex-replay")
-"""Not the one of adapters: a synchronous client may be asked in that one, and would wait for itself."""
+
+
+@cache
+def _loop() -> BackgroundLoop:
+    """Not the one of adapters: a synchronous client may be asked in that one, and would wait for itself."""
+    from cortex_replay.adapters.loop import BackgroundLoop  # noqa: PLC0415 - a replayed answer needs none
+
+    return BackgroundLoop("cortex-replay")
 
 
 async def _pump(engine: Engine, scope: Scope, call: Call, question: Question | None, put: Any) -> None:
@@ -61,7 +70,7 @@ class SyncAnswer:
 
     def __init__(self, engine: Engine, scope: Scope, call: Call, question: Question | None) -> None:
         self._pieces: queue.Queue[Any] = queue.Queue()
-        self._work = _LOOP.submit(_pump(engine, scope, call, question, self._pieces.put))
+        self._work = _loop().submit(_pump(engine, scope, call, question, self._pieces.put))
         self.reply = _head(self._pieces.get(), call)
 
     def pieces(self) -> Iterator[bytes]:
@@ -97,7 +106,7 @@ class AsyncAnswer:
             finally:
                 self._has_ended.set_result(None)
 
-        self._work = _LOOP.submit(work())
+        self._work = _loop().submit(work())
 
     async def head(self) -> HttpReply:
         try:
@@ -123,4 +132,4 @@ async def call_aside(function: Callable[[], _T]) -> _T:
     async def work() -> _T:
         return function()
 
-    return await asyncio.wrap_future(_LOOP.submit(work()))
+    return await asyncio.wrap_future(_loop().submit(work()))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cortex_replay.gc_pause import pause_gc
 from cortex_replay.modes import Mode
 from cortex_replay.pytest_plugin.dummy_keys import (
     WITHOUT_KEYS,
@@ -22,6 +21,7 @@ from cortex_replay.pytest_plugin.dummy_keys import (
     is_used,
     variables_checked_in,
 )
+from cortex_replay.pytest_plugin.loading import loading
 
 if TYPE_CHECKING:
     from cortex_replay.adapters import LlmAdapter
@@ -117,7 +117,7 @@ def _dummy_keys(config: pytest.Config, options: Namespace) -> DummyKeys | None:
     if _KEYS not in config.stash:
         keys = None
         if is_used(config, options):
-            with pause_gc(), suppress(pytest.UsageError):  # the first marked test says what is wrong
+            with loading(config), suppress(pytest.UsageError):  # the first marked test says what is wrong
                 from cortex_replay.pytest_plugin.settings import load  # noqa: PLC0415 - for those who use it
 
                 settings = load(config, options).settings
@@ -193,7 +193,7 @@ def _is_marked(item: pytest.Item) -> bool:
 
 def _session(config: pytest.Config) -> LlmSession:
     if _SESSION not in config.stash:
-        with pause_gc():
+        with loading(config):
             from cortex_replay.pytest_plugin.session import LlmSession  # noqa: PLC0415 - with all that it needs
 
             config.stash[_SESSION] = LlmSession.open(config)
@@ -237,8 +237,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
-        if _is_marked(item):
-            _session(item.config).end(item)
+        if _SESSION in item.config.stash:
+            item.config.stash[_SESSION].end(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -246,7 +246,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if _is_marked(item) and _SESSION in item.config.stash:
+    if _SESSION in item.config.stash:
         item.config.stash[_SESSION].note(item, call, report)
     return report
 

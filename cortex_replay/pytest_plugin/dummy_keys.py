@@ -53,43 +53,42 @@ class DummyKeys:
         return [name for family in self._families for name in family]
 
     @contextmanager
-    def give(self, without: Collection[str] = ()) -> Iterator[None]:
+    def give(self, without: Collection[str] = (), now: Mapping[str, str] | None = None) -> Iterator[None]:
         """Have dummies in the environment for as long as this lasts, but not of some variables.
 
         A provider with one key of the user's gets none: some SDKs would prefer the dummy.
+
+        Args:
+            without: The variables that get none.
+            now: The environment as it is, where it has been read already.
         """
+        now = dict(self._environment) if now is None else now
         wanted = {
             name
             for family in self._families
-            if not any((self._value(name) or "").strip() for name in family)
+            if not any(now[name].strip() for name in family if name in now)
             for name in family
         }
-        with self._set(dict.fromkeys(wanted.difference(without), DUMMY_KEY)):
+        with self._set(dict.fromkeys(wanted.difference(without), DUMMY_KEY), now):
             yield
 
     @contextmanager
     def withhold(self, names: Collection[str]) -> Iterator[None]:
         """Take the dummies of some variables away for as long as this lasts."""
-        dummies = [name for name in names if self._value(name) == DUMMY_KEY]
-        with self._set(dict.fromkeys(dummies)):
+        now = dict(self._environment)
+        with self._set(dict.fromkeys(name for name in names if now.get(name) == DUMMY_KEY), now):
             yield
 
     @contextmanager
-    def _set(self, values: Mapping[str, str | None]) -> Iterator[None]:
-        before = {name: self._value(name) for name in values}
+    def _set(self, values: Mapping[str, str | None], now: Mapping[str, str]) -> Iterator[None]:
+        # Most are not there. To ask os.environ for one of these costs an error that it raises and catches.
+        before = {name: now.get(name) for name in values}
         self._put(values)
         try:
             yield
         finally:
             # What somebody else has set meanwhile is not ours to take back.
-            self._put({name: before[name] for name in values if self._value(name) == values[name]})
-
-    def _value(self, name: str) -> str | None:
-        """What a variable holds.
-
-        Most are not there, and for each of them ``os.environ.get`` would raise an error, and catch it.
-        """
-        return self._environment[name] if name in self._environment else None  # noqa: SIM401 - as above
+            self._put({name: before[name] for name in values if self._environment.get(name) == values[name]})
 
     def _put(self, values: Mapping[str, str | None]) -> None:
         for name, value in values.items():

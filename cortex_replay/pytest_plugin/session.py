@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pytest
 
-from cortex_replay.adapters.base import LlmAdapter
 from cortex_replay.config import Settings
 from cortex_replay.config.files import shown_path
-from cortex_replay.engine.adapter import ScopeAdapter
 from cortex_replay.engine.ledger import Miss
 from cortex_replay.engine.owners import owner_of_test
 from cortex_replay.engine.scope import Scope
 from cortex_replay.errors import ConfigError, FixtureIntegrityFailed, InvalidRequest, LlmError
 from cortex_replay.faults.fault import Fault
 from cortex_replay.faults.schedule import Faults
-from cortex_replay.faults.tools import strike_by
 from cortex_replay.interception.block import refusal_of
 from cortex_replay.interception.guard import guarding
 from cortex_replay.interception.interception import Http, Interception
@@ -42,6 +39,7 @@ from cortex_replay.store import Store
 from cortex_replay.store.paths import INDEX_NAME, NESTED_FOLDER
 
 if TYPE_CHECKING:
+    from cortex_replay.adapters.base import LlmAdapter
     from cortex_replay.pytest_plugin.gateways import Gateways, ScopedGateway
     from cortex_replay.pytest_plugin.tool_servers import ToolServers
 
@@ -223,6 +221,7 @@ class TestRun:
         fault = getattr(item, "callspec", None) and item.callspec.params.get("_llm_fault")  # type: ignore[attr-defined]
         self.faults = Faults([Fault.parse(fault)] if fault else [], per_scope=False)
         _ = session.store  # a test without one fails, with the reason
+        environment = dict(os.environ)  # as it is now: a test may change it
         self.scope = session.run.open_scope(
             f"{item.nodeid} {attempt}",
             owner=_owner_of(self.name, options.get("scope"), session.store),
@@ -232,7 +231,7 @@ class TestRun:
             observer=self.recording.observe,
             how_to_record=f"{HOW_TO_RECORD} {item.nodeid!r}",
             meta={"tests": [self.name]},
-            environment=dict(os.environ),  # as it is now: a test may change it
+            environment=environment,
         )
         self.mode = self.scope.mode
         self.recording.is_replay = not self.mode.asks
@@ -241,7 +240,7 @@ class TestRun:
         is_relayed = session.is_relayed and self.mode is Mode.LIVE
         self._servers = McpServers(session.run, self.scope, mcp, is_relayed=is_relayed)
         self.interception = Interception(
-            session.run.engine(),
+            session.run.engine(environment),
             self.scope,
             self.faults,
             allow_hosts=_allowed_hosts(item, options, session.outer),
@@ -253,11 +252,13 @@ class TestRun:
         """What was said to clients that went around us."""
         self._active = ExitStack()
         if fault:
+            from cortex_replay.faults.tools import strike_by  # noqa: PLC0415 - few tests have faults
+
             rules = session.run.call_rules
             rules.set_faults(self.scope.name, strike_by(self.faults))
             self._active.callback(rules.set_faults, self.scope.name, None)
         if self.mode in WITHOUT_KEYS:
-            self._active.enter_context(session.dummy_keys.give())
+            self._active.enter_context(session.dummy_keys.give(now=environment))
         if options.get("guard", True) and self.mode is not Mode.LIVE:
             guard = guarding(self.interception.hosts, self._refuse, self.interception.is_allowed)
             self._active.enter_context(guard)
@@ -277,6 +278,7 @@ class TestRun:
         except ConfigError as error:  # perhaps there is no key, and what is recorded needs none
             if self.mode is not Mode.ONCE:
                 raise
+            from cortex_replay.engine.adapter import ScopeAdapter  # noqa: PLC0415 - as above
             from cortex_replay.pytest_plugin.keyless import KeylessAdapter  # noqa: PLC0415
 
             return ScopeAdapter(self.scope, KeylessAdapter(error))

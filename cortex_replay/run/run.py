@@ -143,14 +143,18 @@ class Run(RunCore):
         live = BypassAdapter(adapter_for(self.settings, provider, self.rate_of(name or "")))
         return ScopeAdapter(scope, live, None if name is None else {"provider": name})
 
-    def engine(self) -> Engine:
-        """The HTTP face of this run, for the servers that the environment names now."""
+    def engine(self, now: Mapping[str, str] | None = None) -> Engine:
+        """The HTTP face of this run, for the servers that the environment names now.
+
+        Args:
+            now: The environment as it is, where it has been read already.
+        """
         # Many runs need no HTTP.
         from cortex_replay.engine.http.engine import Engine  # noqa: PLC0415
         from cortex_replay.engine.http.upstreams import Upstreams  # noqa: PLC0415
 
-        here = self._environment  # of which most variables are not there, and `get` would raise for each
-        named = tuple(here[name] if name in here else None for name in _URL_VARIABLES)  # noqa: SIM401
+        # Most variables are not there, and to ask os.environ for each would cost an error that it catches.
+        named = tuple(map((dict(self._environment) if now is None else now).get, _URL_VARIABLES))
         if named not in self._engines:
             self._engines[named] = Engine(
                 self,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import socket
 import ssl
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +79,21 @@ def test_a_call_to_a_model_is_seen_in_pieces_too(size: int) -> None:
         write(*pieces)("other.example")
     with guarding([], refuse):
         write(CHAT, '{"nothing": "of a model"}')("other.example")
+
+
+def test_a_loop_that_is_imported_later_is_watched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks names up and connects below Python's sockets."""
+    pytest.importorskip("uvloop")
+    monkeypatch.delitem(sys.modules, "uvloop")
+    with guarding([HOST], refuse):
+        loop = importlib.import_module("uvloop").new_event_loop()
+        try:
+            for ask in (loop.getaddrinfo, partial(loop.create_connection, asyncio.Protocol)):
+                with pytest.raises(LiveCallRefused, match=HOST):
+                    ask(HOST, 443)
+        finally:
+            loop.close()
+    assert type(loop).create_connection is type(loop).__mro__[1].create_connection
 
 
 def test_nothing_stays_behind_the_last_guard() -> None:

@@ -73,9 +73,11 @@ class Destinations:
         ]
         if not found:
             return None
-        below = path[len(found[0].base) :]
-        wanted = unprefixed_upstream(below, header, [place.upstream.name for place in found])
-        place = next((one for one in found if one.upstream.name == wanted), found[0])
+        place = found[0]
+        if len(found) > 1:
+            below = path[len(place.base) :]
+            wanted = unprefixed_upstream(below, header, [one.upstream.name for one in found])
+            place = next((one for one in found if one.upstream.name == wanted), place)
         return Route.to(place.upstream.name, place.upstream.kind, method, path[len(place.base) :] or "/")
 
     def find(self, server: Server, method: str, path: str, header: Callable[[str], str]) -> Destination:

@@ -8,7 +8,6 @@ from cortex_replay.engine.http.call import Call, Headers, HttpReply
 from cortex_replay.engine.http.other_calls import is_other
 from cortex_replay.engine.http.question import Question
 from cortex_replay.faults import Fault
-from cortex_replay.faults.replies import answers_alone, faulty_reply, refusal
 from cortex_replay.interception.interception import Interception
 from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer, call_aside
 
@@ -69,15 +68,23 @@ def _begin(interception: Interception, call: Call) -> tuple[Fault | None, Questi
     interception.calls += 1
     can_fail = interception.faults.are_any and not is_other(call.route.upstream)  # faults are of models
     fault = interception.faults.next() if can_fail else None
-    if fault is None or not answers_alone(fault):
+    if fault is None:
+        return fault, *interception.engine.begin(interception.scope, call)
+    from cortex_replay.faults.replies import answers_alone, refusal  # noqa: PLC0415 - few tests have faults
+
+    if not answers_alone(fault):
         return fault, *interception.engine.begin(interception.scope, call)
     interception.faults.note(fault)
     return None, None, refusal(fault, call.route.protocol)
 
 
 def _with_fault(interception: Interception, fault: Fault | None, call: Call, reply: HttpReply) -> HttpReply:
-    faulty = faulty_reply(fault, reply, call.route.protocol) if fault is not None else None
-    if fault is None or faulty is None:
+    if fault is None:
+        return reply
+    from cortex_replay.faults.replies import faulty_reply  # noqa: PLC0415 - as above
+
+    faulty = faulty_reply(fault, reply, call.route.protocol)
+    if faulty is None:
         return reply
     interception.faults.note(fault)
     return faulty

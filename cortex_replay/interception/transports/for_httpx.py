@@ -4,7 +4,7 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -90,21 +90,28 @@ def _error(library: ModuleType, reply: HttpReply) -> Any:
 
 def _replay_stream(library: ModuleType, reply: HttpReply, error: BaseException | None) -> Any:
     """The bytes of a recording, in its events where it was a stream."""
-    pieces = [data for _, data in reply.events] or [reply.body]
+    return _replay_class(library)([data for _, data in reply.events] or [reply.body], error)
 
+
+@lru_cache(maxsize=2)  # one for each of the two: a class for every answer would cost more than the answer
+def _replay_class(library: ModuleType) -> Callable[[list[bytes], BaseException | None], Any]:
     class Replay(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, pieces: list[bytes], error: BaseException | None) -> None:
+            self._pieces = pieces
+            self._error = error
+
         def __iter__(self) -> Iterator[bytes]:
-            yield from pieces
-            if error is not None:
-                raise error
+            yield from self._pieces
+            if self._error is not None:
+                raise self._error
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            for piece in pieces:
+            for piece in self._pieces:
                 yield piece
-            if error is not None:
-                raise error
+            if self._error is not None:
+                raise self._error
 
-    return Replay()
+    return Replay
 
 
 def _live_stream(library: ModuleType, answer: SyncAnswer | AsyncAnswer) -> Any:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final
 
-import httptools
-
 from cortex_replay.engine.http.call import HttpReply
 from cortex_replay.errors import LlmError
 from cortex_replay.interception.transports.answers import SyncReply, headers_of
@@ -27,7 +25,10 @@ class SentRequest:
         self.is_http = True
         """Whether it could be read so far."""
         self._pieces: list[bytes] = []
+        import httptools  # noqa: PLC0415 - clients of httpx need none
+
         self._parser = httptools.HttpRequestParser(self)
+        self._parser_error = httptools.HttpParserError
 
     @property
     def body(self) -> bytes:
@@ -40,7 +41,7 @@ class SentRequest:
         if self.is_http:
             try:
                 self._parser.feed_data(data)
-            except httptools.HttpParserError:
+            except self._parser_error:
                 self.is_http = False
         return self.is_complete
 
