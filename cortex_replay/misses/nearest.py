@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import islice
+from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -31,7 +32,7 @@ __all__ = ["Nearest", "NearestExchange", "nearest_exchange", "nearest_fixture", 
 _BODY: Final = b'\n    "body":'
 _SAME_MODEL: Final = 0.15
 """What the model is worth, where 1 is a request that is the same to the byte."""
-_MOST_WEIGHED: Final = 1_500_000
+_MOST_WEIGHED: Final = 500_000
 """Bytes of the recordings whose words are looked at: a text may have been edited in several places."""
 _MOST_HELD: Final = 64_000_000
 """Bytes of requests that are kept while files are read; and then, of the best."""
@@ -39,6 +40,11 @@ _CLEAR: Final = 0.6
 """How like a request must be for an edit in one place to be the likely reason; else lines are compared."""
 _MOST_CHECKED: Final = 6
 """Recordings that are read again, checked, and compared exactly."""
+_MOST_READ: Final = 100_000
+"""Files that are looked through; those of the same model come first."""
+_MOST_BYTES: Final = 500_000_000
+"""Bytes of requests that are looked through. Both count work and not time: beside a load, or on another
+machine, a miss names the same recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,13 @@ class _Candidate(NamedTuple):
     written: bytes
 
 
+_Region = tuple[float, _Key, bytes]
+"""A candidate before it is weighed. There are thousands, and a tuple is made in a tenth of the time."""
+
+
 @pause_gc()
 def nearest_fixture(
-    store: Store, asked: LlmRequest, *, plain: JsonValue = None, within_s: float = 2.0
+    store: Store, asked: LlmRequest, *, plain: JsonValue = None, most: int = _MOST_READ
 ) -> Nearest | None:
     """The recording that is most like a request.
 
@@ -85,10 +95,10 @@ def nearest_fixture(
         store: Where to look.
         asked: The request, as it would be stored.
         plain: Its plain form, where that is to be another one: without its secrets.
-        within_s: How long files may be read, for a disk that is slow; those of the same model come first.
+        most: How many files may be looked through; those of the same model come first.
     """
     written = render_request(asked.to_dict() if plain is None else plain)
-    regions = _regions(store.scan_requests(first=asked.model), within_s)
+    regions = _regions(store.scan_requests(first=asked.model), most)
     weighed = [
         one._replace(likeness=one.likeness + _SAME_MODEL * (one.key[0] == asked.model))
         for one in _compare(written, regions)
@@ -110,7 +120,7 @@ def _nearest(path: str, fixture: Fixture, request: LlmRequest) -> Nearest:
 
 @pause_gc()
 def nearest_exchange(
-    store: Store, asked: dict[str, JsonValue], *, scope: str = "", within_s: float = 2.0
+    store: Store, asked: dict[str, JsonValue], *, scope: str = "", most: int = _MOST_READ
 ) -> NearestExchange | None:
     """The opaque exchange that is most like a call: of those with its method and path, if there are any; of
     those of its server and its tool, if it calls one.
@@ -119,13 +129,13 @@ def nearest_exchange(
         store: Where to look.
         asked: The call, as it would be stored; without its secrets.
         scope: Whose own exchanges count beside the shared ones.
-        within_s: How long files may be read, for a disk that is slow.
+        most: How many files may be looked through.
     """
     written = render_request(asked)
     head = _Head(asked) if server_in(asked) is None else _ToolHead(asked)
     nearness = 0
     regions: list[tuple[_Key, bytes]] = []
-    for key, region in _regions(_asked_in(store, scope), within_s):
+    for key, region in _regions(_asked_in(store, scope), most):
         near = head.nearness(region)
         if near > nearness:
             nearness, regions = near, []
@@ -142,16 +152,16 @@ def nearest_exchange(
 
 
 def recorded_requests(
-    store: Store, scope: str = "", *, within_s: float = 2.0
+    store: Store, scope: str = "", *, most: int = _MOST_READ
 ) -> Iterator[dict[str, JsonValue]]:
     """What was asked for each opaque exchange, **unchecked**: to see what there is.
 
     Args:
         store: Where to look.
         scope: Whose own exchanges count beside the shared ones.
-        within_s: How long files may be read, for a disk that is slow.
+        most: How many files may be looked through.
     """
-    for _, region in _regions(_asked_in(store, scope), within_s):
+    for _, region in _regions(_asked_in(store, scope), most):
         try:
             request = orjson.loads(b"{%b\n}}" % region)["request"]
         except orjson.JSONDecodeError:
@@ -205,41 +215,53 @@ class _ToolHead(_Head):
 def _compare(written: bytes, regions: Iterable[tuple[_Key, bytes]]) -> Iterator[_Candidate]:
     """The requests that are most like one, with how like they are."""
     found = _candidates(Ends(written), regions)
-    if found and max(found).likeness < _CLEAR:
-        lines = Lines(written)
-        found = [_Candidate(lines.likeness(region), key, region) for _, key, region in found]
+    if found and max(found)[0] < _CLEAR:
+        likeness = Lines(written).likeness
+        found = [(likeness(region), key, region) for _, key, region in found]
     return _weigh(written, found)
 
 
-def _candidates(ends: Ends, regions: Iterable[tuple[_Key, bytes]]) -> list[_Candidate]:
-    found: list[_Candidate] = []
+def _candidates(ends: Ends, regions: Iterable[tuple[_Key, bytes]]) -> list[_Region]:
+    """How like all requests are; where one is clearly like it, only of those that may still be weighed."""
+    found: list[_Region] = []
     held = 0
+    highest, least = _CLEAR, -inf
     for key, region in regions:
-        found.append(_Candidate(ends.likeness(region), key, region))
+        likeness = ends.likeness(region)
+        if likeness < least:
+            continue
+        found.append((likeness, key, region))
         held += len(region)
+        if likeness > highest:
+            # What is less like it by so much is weighed only if it is among the first few.
+            highest = likeness
+            few = nlargest(_MOST_CHECKED, (one[0] for one in found))
+            least = min(highest - _CLEAR, few[-1]) if len(few) == _MOST_CHECKED else -inf
+            found = [one for one in found if one[0] >= least]
+            held = sum(len(one[2]) for one in found)
         if held > _MOST_HELD:
             found = _rank(found)[: len(found) // 4]
-            held = sum(len(one.written) for one in found)
+            held = sum(len(one[2]) for one in found)
     return found
 
 
-def _rank(found: Iterable[_Candidate]) -> list[_Candidate]:
+def _rank(found: Iterable[_Region]) -> list[_Region]:
     return sorted(found, key=itemgetter(0), reverse=True)
 
 
-def _weigh(written: bytes, found: Iterable[_Candidate]) -> Iterator[_Candidate]:
+def _weigh(written: bytes, found: Iterable[_Region]) -> Iterator[_Candidate]:
     """The best, with a likeness that also counts the words in common."""
     words = words_in(written)
     room = _MOST_WEIGHED
     highest = 0.0
-    for i, one in enumerate(_rank(found)):
-        if i >= _MOST_CHECKED and (room < 0 or one.likeness < highest - _CLEAR):
+    for i, (likeness, key, region) in enumerate(_rank(found)):
+        if i >= _MOST_CHECKED and (room < 0 or likeness < highest - _CLEAR):
             return
-        others = words_in(one.written)
-        low, high = sorted((one.likeness, 2 * len(words & others) / (len(words) + len(others) or 1)))
-        room -= len(one.written)
-        highest = max(highest, one.likeness)
-        yield one._replace(likeness=high + 0.01 * low)
+        others = words_in(region)
+        low, high = sorted((likeness, 2 * len(words & others) / (len(words) + len(others) or 1)))
+        room -= len(region)
+        highest = max(highest, likeness)
+        yield _Candidate(high + 0.01 * low, key, region)
 
 
 def _asked_in(store: Store, scope: str) -> Iterator[tuple[_Key, bytes | None]]:
@@ -248,14 +270,15 @@ def _asked_in(store: Store, scope: str) -> Iterator[tuple[_Key, bytes | None]]:
         yield key, request_bytes(data)
 
 
-def _regions(requests: Iterable[tuple[_Key, bytes | None]], within_s: float) -> Iterator[tuple[_Key, bytes]]:
-    """The bytes of every stored request, as far as there is time."""
-    deadline = time.monotonic() + within_s
-    for i, (key, region) in enumerate(requests):
+def _regions(requests: Iterable[tuple[_Key, bytes | None]], most: int) -> Iterator[tuple[_Key, bytes]]:
+    """The bytes of stored requests, as many as are looked through."""
+    room = _MOST_BYTES
+    for key, region in islice(requests, most):
         if region is not None:
             yield key, region
-        if i % 64 == 63 and time.monotonic() > deadline:
-            return
+            room -= len(region)
+            if room < 0:
+                return
 
 
 def _check(

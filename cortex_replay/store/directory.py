@@ -121,8 +121,11 @@ class DirectorySource:
     def read_near(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
         """As :meth:`read_many`, but nothing is fetched: what is neither here nor in the cache is missing."""
         for file, data in self._read_here(files, max_bytes):
-            cached = self.elsewhere.get_cached(file) if is_missing(data) and self.elsewhere else None
-            yield file, data if cached is None else cached
+            if isinstance(data, bytes) or not is_missing(data) or not self.elsewhere:
+                yield file, data
+            else:
+                cached = self.elsewhere.get_cached(file)
+                yield file, data if cached is None else cached
 
     def _read_here(self, files: Iterable[File], max_bytes: int) -> Iterator[tuple[File, bytes | Finding]]:
         opened: Folder | None = None

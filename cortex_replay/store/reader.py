@@ -303,7 +303,14 @@ class StoreReader:
         What is not there, or cannot be read, or had to be fetched, is empty: who looks for a time only must
         hear of it, too. The model ``first`` comes first.
         """
-        yield from self._scan(self._source.read_near, first)
+        if self._contents:
+            yield from self._scan(self._source.read_near, first)
+            return
+        rows = self._rows.fixtures(first)
+        while batch := list(islice(rows, _MOST_SCANNED)):
+            read = self._source.read_near([row for _, row in batch], MAX_FIXTURE_BYTES)
+            for (key, _), (_, data) in zip(batch, read, strict=True):  # which come in this order
+                yield key, data if isinstance(data, bytes) else b""
 
     def _scan(self, read: _Read, first: str) -> Iterator[tuple[tuple[str, str], bytes]]:
         rows = self._rows.fixtures(first)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,36 @@ def test_files_of_another_layout_are_read(builder: StoreBuilder, tmp_path: Path)
     assert nearest.request == ask("What is two?")
 
 
-def test_no_time_at_all_still_finds_something(store: Store) -> None:
-    """A slow disk."""
-    assert nearest_fixture(store, recorded(3), within_s=0.0) is not None
+def test_a_busy_machine_names_the_same_recording(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long each file takes."""
+    hours = count(step=3600.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    monkeypatch.setattr("time.perf_counter", lambda: next(hours))
+    last = list(store.scan_requests(first=MODEL))[-1][0]
+    request = store.get(*last).request
+    assert request is not None
+
+    nearest = nearest_fixture(store, one_word(request, random.Random(7)))
+
+    assert nearest is not None
+    assert nearest.path == store.path(*last)
+
+
+@pytest.mark.parametrize(("most", "most_bytes"), [(10, 10**9), (COUNT, 1)])
+def test_no_more_is_read_than_may_be(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int, most_bytes: int
+) -> None:
+    monkeypatch.setattr("cortex_replay.misses.nearest._MOST_BYTES", most_bytes)
+    read: list[object] = []
+    scan = store.scan_requests
+
+    def watched(*, first: str) -> Iterator[tuple[tuple[str, str], bytes | None]]:
+        for one in scan(first=first):
+            read.append(one)
+            yield one
+
+    monkeypatch.setattr(store, "scan_requests", watched)
+    nearest = nearest_fixture(store, recorded(3), most=most)
+
+    assert nearest is not None
+    assert len(read) == (most if most < COUNT else 1)
