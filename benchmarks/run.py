@@ -37,6 +37,7 @@ from benchmarks import (
     store_index,
     store_open,
     store_write,
+    viewer,
 )
 from benchmarks.data import work_folder
 from benchmarks.measure import say
@@ -67,6 +68,7 @@ GROUPS: dict[tuple[str, ...], Run] = {
     ("start",): start.run,
     ("miss",): miss.run,
     ("mcp",): mcp_calls.run,
+    ("viewer",): viewer.run,
     ("cache-report",): cache_report.run,
     ("cache",): cache_simulation.run,
     ("remote",): remote_objects.run,

@@ -41,6 +41,10 @@ ABOUT: Final = {
     "start": "How long the command line takes to start.",
     "miss": "The explanation of one miss among 10,000 recordings.",
     "mcp": "What a call to an MCP server costs, beside a bare pipe.",
+    "viewer": (
+        "What the viewer shows: the list of a store, beside `orjson` that parses the same files, and "
+        "the page of a change."
+    ),
     "cache-report": "`cache` over the calls of an agent.",
     "cache": "The simulation of a prompt cache.",
     "remote": "Pushing to and pulling from a bucket, beside another client.",

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -47,9 +48,15 @@ def prove(_: Scale, tell: Tell) -> list[Row]:
                 "tests in each": max(run["passed"] for run in found),
                 "minutes at most": round(max(run["seconds"] for run in found) / 60, 1),
             },
+            [f"Beside a load of {load}: {_commits(found)}."],
         )
         for load, found in sorted(runs.items())
     ]
+
+
+def _commits(runs: Sequence[dict[str, Any]]) -> str:
+    counts = Counter(run["commit"] for run in runs)
+    return ", ".join(f"{count} at commit {commit}" for commit, count in counts.items())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "commit": machine.commit(),
             "load": options.load,
             "status": done.returncode,
-            "passed": int(passed[-1]) if passed else 0,
+            "passed": sum(map(int, passed)),
             "seconds": seconds,
         }
         with _LOG.open("a") as log:

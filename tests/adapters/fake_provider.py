@@ -88,10 +88,18 @@ class FakeProvider:
     """Whatever a script wants to count."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Whatever a script wants to keep."""
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.tasks.add(asyncio.create_task(self._serve(reader, writer)))
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """At once, so that every connection is known, and closed in the end."""
+        self._tasks[asyncio.create_task(self._serve(reader, writer))] = writer
+
+    async def close(self) -> None:
+        """Close all connections, also those whose task has not begun."""
+        for task, writer in self._tasks.items():
+            task.cancel()
+            writer.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -135,16 +143,14 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
 async def serving(*scripts: Script) -> AsyncIterator[FakeProvider]:
     """A provider in the running loop."""
     provider = FakeProvider(list(scripts))
-    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(provider.accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     provider.url = f"http://127.0.0.1:{port}"
     try:
         yield provider
     finally:
         server.close()
-        for task in provider.tasks:
-            task.cancel()
-        await asyncio.gather(*provider.tasks, return_exceptions=True)
+        await provider.close()
 
 
 @contextmanager

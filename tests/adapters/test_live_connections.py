@@ -175,7 +175,7 @@ def test_an_encoding_that_was_not_asked_for_keeps_no_connection(dialect: Dialect
             with pytest.raises(ResponseParse):
                 await call(adapter, request)
 
-    outcome, provider = run(dialect, often, *scripts, request=ask(timeout_ms=2000))
+    outcome, provider = run(dialect, often, *scripts, request=ask(timeout_ms=30_000))
     assert outcome is None
     assert len(provider.received) == 105
 

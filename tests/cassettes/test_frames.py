@@ -16,6 +16,7 @@ from cortex_replay.cassettes.frames import sessions_in
 from cortex_replay.engine.ws.messages import ClientMessages
 from tests.cassettes.conftest import Imported
 from tests.gateway.conftest import gateway_over
+from tests.waiting import LONGEST_S
 
 PCM = bytes(range(200))
 CUT = base64.b64encode(PCM).decode()[:44]
@@ -54,13 +55,13 @@ def test_an_imported_session_is_replayed(imported: Imported, tmp_path: Path) -> 
     with gateway_over(tmp_path / "store") as gateway:
         url = gateway.url("openai").replace("http://", "ws://") + "/v1/realtime?model=a-voice"
         with connect(url, compression=None) as socket:
-            said.append(json.loads(socket.recv(10)))
+            said.append(json.loads(socket.recv(LONGEST_S)))
             socket.send(json.dumps(TALK[1]["data"] | {"item": {"id": "0a1b", "type": "message"}}))
-            said.append(json.loads(socket.recv(10)))
+            said.append(json.loads(socket.recv(LONGEST_S)))
             audio = base64.b64encode(PCM).decode()
             socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
             socket.send('{"type": "response.create"}')
-            said.append(json.loads(socket.recv(10)))
+            said.append(json.loads(socket.recv(LONGEST_S)))
     assert said == [entry["data"] for entry in TALK if entry["direction"] == "received"]
     assert gateway.run.ledger.hits == 1
 

@@ -16,6 +16,7 @@ from cortex_replay.errors import InvalidRequest, StoreIo
 from cortex_replay.gateway import Gateway, Pace
 from cortex_replay.gateway.access import Access, Entry, Refusal, hosts_of
 from tests.gateway.conftest import Opened
+from tests.waiting import LONGEST_S
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "q"}]}).encode()
 METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"]
@@ -55,7 +56,7 @@ BROWSERS = [
 ]
 
 
-def raw(gateway: Gateway, request: bytes, *, until: float = 5.0) -> bytes:
+def raw(gateway: Gateway, request: bytes, *, until: float = LONGEST_S) -> bytes:
     """What comes back to bytes on a socket, until it is closed or has its body."""
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=until) as connection:
         connection.sendall(request)
@@ -169,7 +170,7 @@ def test_a_flood_of_headers_is_cut_off(opened: Opened) -> None:
 def test_slow_clients_do_not_slow_the_others(opened: Opened) -> None:
     """Two hundred that never finish their first line."""
     with opened() as gateway:
-        slow = [socket.create_connection(("127.0.0.1", gateway.port), timeout=5) for _ in range(200)]
+        slow = [socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S) for _ in range(200)]
         try:
             for connection in slow:
                 connection.sendall(b"POST /v1/mess")
@@ -184,7 +185,7 @@ def test_a_client_too_many_takes_the_place_of_an_idle_one(
 ) -> None:
     monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 5)
     with opened() as gateway:
-        idle = [socket.create_connection(("127.0.0.1", gateway.port), timeout=5) for _ in range(20)]
+        idle = [socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S) for _ in range(20)]
         try:
             assert asked(gateway, "host: localhost:{port}") == 424
         finally:

@@ -35,7 +35,7 @@ from tests.cli.programs import ASK, TWICE, Shell, served
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
 from tests.growth import grows_linearly
-from tests.waiting import wait_until
+from tests.waiting import LONGEST_S, wait_until
 
 CLAUDE, CHAT, _, _ = DIALECTS
 ASKED = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}
@@ -116,7 +116,7 @@ def test_an_offer_to_upgrade_does_not_cost_the_body(opened: Opened, provider: Fa
             "HTTP2-Settings: AAEAAEAAAA\r\n"
             f"Upgrade: h2c\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode()
-        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S) as connection:
             for _ in range(2):
                 connection.sendall(head + body)
                 received = b""
@@ -204,7 +204,7 @@ def test_headers_that_are_not_ascii_pass(opened: Opened) -> None:
 
     with serving_in_thread(script) as provider, opened("once", provider.url) as gateway:
         parts = gateway.url("anthropic").removeprefix("http://").partition("/")
-        connection = http.client.HTTPConnection(parts[0], timeout=10)
+        connection = http.client.HTTPConnection(parts[0], timeout=LONGEST_S)
         connection.putrequest("POST", f"/{parts[2]}/v1/messages")
         connection.putheader("x-title", "Café".encode())
         body = json.dumps(ASKED).encode()
@@ -218,7 +218,7 @@ def test_headers_that_are_not_ascii_pass(opened: Opened) -> None:
 def test_a_second_request_on_a_proxied_connection_is_noted(opened: Opened) -> None:
     noted: list[str] = []
     with opened(proxy=ProxyRules(refuse=noted.append)) as gateway:
-        with httpx.Client(proxy=gateway.proxy_url(), trust_env=False, timeout=10) as client:
+        with httpx.Client(proxy=gateway.proxy_url(), trust_env=False, timeout=LONGEST_S) as client:
             client.post(f"{gateway.url('anthropic')}/v1/messages", json=ASKED)
             answer = client.post("http://api.example.com/v1/messages", json=ASKED)
 
@@ -244,7 +244,7 @@ def test_a_body_that_never_comes_is_given_up(opened: Opened, monkeypatch: pytest
     monkeypatch.setattr("cortex_replay.gateway.app._BODY_S", 0.2)
     with opened() as gateway:
         for framing in ("transfer-encoding: chunked", "content-length: 100"):
-            with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S) as connection:
                 head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost:{gateway.port}\r\n{framing}\r\n\r\n"
                 connection.sendall(head.encode())
                 assert b" 408 " in connection.recv(65536)
@@ -254,7 +254,7 @@ def test_clients_whose_bodies_do_not_come_give_way(opened: Opened, monkeypatch: 
     monkeypatch.setattr("cortex_replay.gateway.protocol._MOST_CONNECTIONS", 5)
     with opened() as gateway:
         head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost:{gateway.port}\r\ncontent-length: 100\r\n\r\nx"
-        slow = [socket.create_connection(("127.0.0.1", gateway.port), timeout=5) for _ in range(20)]
+        slow = [socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S) for _ in range(20)]
         try:
             for connection in slow:
                 connection.sendall(head.encode())
@@ -316,7 +316,7 @@ def test_equal_calls_of_other_kinds_ask_once(opened: Opened) -> None:
         threads = [
             threading.Thread(
                 target=lambda: httpx.post(
-                    f"{gateway.url()}/openai/v1/embeddings", json={"input": "a"}, timeout=20
+                    f"{gateway.url()}/openai/v1/embeddings", json={"input": "a"}, timeout=LONGEST_S
                 )
             )
             for _ in range(8)

@@ -20,6 +20,7 @@ from cortex_replay.hashing import blake3_hex
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
 from tests.servers.websockets import SocketUpstream, socket_upstream
+from tests.waiting import LONGEST_S
 
 SDK = pytest.mark.filterwarnings(r"ignore:connect\(\) must be used:DeprecationWarning")
 """Its own way to open a connection is about to go out of use."""
@@ -46,9 +47,9 @@ def ask(socket: ClientConnection, said: str, **fields: Any) -> list[str]:
     """The messages of one response, as they came."""
     body = {"type": "response.create", "model": "m", "input": [{"role": "user", "content": said}], **fields}
     socket.send(json.dumps(body))
-    frames = [str(socket.recv(10))]
+    frames = [str(socket.recv(LONGEST_S))]
     while json.loads(frames[-1])["type"] not in LAST:
-        frames.append(str(socket.recv(10)))
+        frames.append(str(socket.recv(LONGEST_S)))
     return frames
 
 
@@ -194,7 +195,7 @@ def test_other_messages_are_refused_by_an_event(opened: Opened) -> None:
     with opened() as gateway, opening(gateway) as socket:
         for message in messages:
             socket.send(message)
-            assert json.loads(socket.recv(10))["error"]["type"] == "invalid_request_error", message
+            assert json.loads(socket.recv(LONGEST_S))["error"]["type"] == "invalid_request_error", message
         socket.send('{"type": "response.processed"}')
         assert json.loads(ask(socket, "x")[0])["error"]["type"] == "no_fixture", "the notice has no answer"
 
@@ -258,9 +259,9 @@ def test_faults_break_the_connection(
         with opening(gateway) as socket:
             socket.send(json.dumps({"type": "response.create", "model": "m", "input": "one"}))
             for _ in range(frames):
-                socket.recv(10)
+                socket.recv(LONGEST_S)
             with pytest.raises(ConnectionClosedError):
-                socket.recv(10)
+                socket.recv(LONGEST_S)
         assert "You said: one" in talk(gateway)[0][-1], "the next call is well"
 
 
@@ -277,7 +278,7 @@ def test_a_client_that_leaves_ends_the_call_upstream(opened: Opened, upstream: S
     with opened("record", upstream.url) as gateway:
         with opening(gateway) as socket:
             socket.send(json.dumps({"type": "response.create", "model": "m", "input": "one"}))
-            socket.recv(10)
+            socket.recv(LONGEST_S)
         store = gateway.run.store
     assert isinstance(store, Store)
     assert gateway.run.ledger.live == 1
@@ -305,7 +306,7 @@ def test_each_response_over_a_socket_is_a_request_of_its_provider(
     own = ProviderSettings(kind="openai-compat", requests_per_minute=1)
     settings = Settings(providers={"openai": own})
     with (
-        opened("record", upstream.url, settings=settings, timeout_ms=5000) as gateway,
+        opened("record", upstream.url, settings=settings, timeout_ms=30_000) as gateway,
         opening(gateway) as socket,
     ):
         assert "You said: one" in ask(socket, "one")[-1]

@@ -21,6 +21,7 @@ from cortex_replay.gateway import Gateway
 from tests.gateway.conftest import Opened
 from tests.gateway.upstream import REAL_KEY
 from tests.servers.websockets import SocketUpstream, socket_upstream
+from tests.waiting import LONGEST_S
 
 PCM = base64.b64encode(bytes(range(256)) * 4).decode()
 OTHER_PCM = base64.b64encode(bytes(range(256)) * 3 + bytes(256)).decode()
@@ -45,7 +46,7 @@ def until(socket: ClientConnection, kind: str) -> list[str]:
     """The messages up to one of a type."""
     frames: list[str] = []
     while not frames or json.loads(frames[-1])["type"] != kind:
-        frames.append(str(socket.recv(10)))
+        frames.append(str(socket.recv(LONGEST_S)))
         event = json.loads(frames[-1])
         if event["type"] == "error" and event["error"]["type"] == "no_fixture":
             raise Missed(event["error"]["message"])
@@ -125,9 +126,9 @@ def test_a_session_that_goes_on_for_longer_misses(opened: Opened, upstream: Sock
     with opened() as gateway, opening(gateway) as socket:
         until(socket, "session.created")
         say(socket, "response.create", event_id="mine")
-        error = json.loads(socket.recv(10))["error"]
+        error = json.loads(socket.recv(LONGEST_S))["error"]
         with pytest.raises(ConnectionClosed) as closed:
-            socket.recv(10)
+            socket.recv(LONGEST_S)
     assert "ends after message 0" in error["message"]
     assert error["event_id"] == "mine"
     assert closed.value.rcvd is not None
@@ -140,7 +141,7 @@ def test_another_model_is_another_session(opened: Opened, upstream: SocketUpstre
     with opened() as gateway:
         for query in ("?model=another", "", "?model=gpt-realtime&model=x"):
             with opening(gateway, query=query) as socket:
-                assert json.loads(socket.recv(10))["error"]["type"] == "no_fixture", query
+                assert json.loads(socket.recv(LONGEST_S))["error"]["type"] == "no_fixture", query
 
 
 def test_the_messages_of_a_client_tell_two_sessions_apart(opened: Opened, upstream: SocketUpstream) -> None:
@@ -192,9 +193,9 @@ def test_the_sdk_holds_a_session(opened: Opened, upstream: SocketUpstream) -> No
 def test_bytes_and_texts_that_are_no_json(opened: Opened, upstream: SocketUpstream) -> None:
     def exchange(gateway: Gateway) -> list[str | bytes]:
         with opening(gateway) as socket:
-            greeting = socket.recv(10)
+            greeting = socket.recv(LONGEST_S)
             socket.send(b"\x00\x01\xff")
-            return [greeting, socket.recv(10)]
+            return [greeting, socket.recv(LONGEST_S)]
 
     with opened("record", upstream.url) as gateway:
         recorded = exchange(gateway)
@@ -209,7 +210,7 @@ def test_a_close_of_the_server_is_replayed(opened: Opened, upstream: SocketUpstr
             until(socket, "session.created")
             say(socket, "goodbye")
             with pytest.raises(ConnectionClosedOK) as closed:
-                socket.recv(10)
+                socket.recv(LONGEST_S)
             return closed.value.rcvd
 
     with opened("record", upstream.url) as gateway:
@@ -315,8 +316,8 @@ def test_faults(opened: Opened, upstream: SocketUpstream, fault: str, frames: in
         expected = InvalidStatus if fault == "429" else (WebSocketException, EOFError, OSError)
         with pytest.raises(expected), opening(gateway) as socket:  # noqa: PT012 - it breaks where it breaks
             for _ in range(frames):
-                socket.recv(10)
-            socket.recv(10)
+                socket.recv(LONGEST_S)
+            socket.recv(LONGEST_S)
         assert talk(gateway) == recorded
         assert gateway.faults.struck.total() == 1
 
@@ -378,5 +379,5 @@ def test_a_damaged_recording_is_not_replayed(
     path.write_bytes(path.read_bytes().replace(b"Be brief.", b"Be brave."))
     with opened() as gateway:
         with pytest.raises((InvalidStatus, ConnectionClosed)), opening(gateway) as socket:
-            socket.recv(10)
+            socket.recv(LONGEST_S)
         assert len(gateway.run.ledger.broken) == 1

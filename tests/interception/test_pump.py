@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from cortex_replay.engine.http.call import HttpReply
 from cortex_replay.interception.pump import AsyncAnswer, SyncAnswer
+from tests.waiting import LONGEST_S
 
 REPLY = HttpReply(200, [], b"Hello")
 
@@ -70,7 +71,7 @@ def test_a_caller_that_leaves_ends_the_call() -> None:
     assert not engine.has_ended.is_set()
 
     answer.close()
-    assert engine.has_ended.wait(10)
+    assert engine.has_ended.wait(LONGEST_S)
 
 
 def test_a_caller_in_a_loop_that_leaves_ends_it_too() -> None:
@@ -84,4 +85,4 @@ def test_a_caller_in_a_loop_that_leaves_ends_it_too() -> None:
         return first
 
     assert asyncio.run(ask()) == b"first"
-    assert engine.has_ended.wait(10)
+    assert engine.has_ended.wait(LONGEST_S)

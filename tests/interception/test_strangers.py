@@ -22,7 +22,7 @@ from websockets.sync.client import connect
 from cortex_replay import Store, intercept
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
 from tests.gateway.upstream import REAL_KEY, model_server
-from tests.waiting import wait_until
+from tests.waiting import LONGEST_S, wait_until
 
 ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
 OWN_KEY = REAL_KEY
@@ -168,13 +168,13 @@ def test_other_clients_are_refused_and_counted(
 
 
 def with_websocket(url: str) -> None:
-    with connect(url, compression=None, open_timeout=10):
+    with connect(url, compression=None, open_timeout=LONGEST_S):
         pass
 
 
 def with_async_websocket(url: str) -> None:
     async def go() -> None:
-        async with async_connect(url, compression=None, open_timeout=10):
+        async with async_connect(url, compression=None, open_timeout=LONGEST_S):
             pass
 
     asyncio.run(go())

@@ -36,7 +36,7 @@ def opened(root: Path, provider: FakeProvider, mode: AnyMode, per_minute: int = 
     )
     settings = Settings(provider="openai", providers={"openai": own}, **options)
     store = Store.open_or_create(root)
-    return Run(settings, mode, store, environment={"OPENAI_API_KEY": REAL_KEY}, timeout_ms=5000)
+    return Run(settings, mode, store, environment={"OPENAI_API_KEY": REAL_KEY}, timeout_ms=30_000)
 
 
 def ask(run: Run, *questions: str) -> list[str]:
@@ -46,7 +46,7 @@ def ask(run: Run, *questions: str) -> list[str]:
         answers = []
         for asked in questions:
             async with run.adapter() as adapter:
-                answers.append((await adapter.complete(LlmRequest("m", "", asked, timeout_ms=5000))).text)
+                answers.append((await adapter.complete(LlmRequest("m", "", asked, timeout_ms=30_000))).text)
         return answers
 
     return asyncio.run(work())
@@ -127,7 +127,7 @@ def test_a_limit_holds_where_the_environment_names_the_server(tmp_path: Path, pr
         "OPENAI_BASE_URL": f"{provider.url}/v1",
     }
     settings, store = Settings(providers={"claude": own}), Store.create(tmp_path)
-    run = Run(settings, "live", store, environment=environment, timeout_ms=5000)
+    run = Run(settings, "live", store, environment=environment, timeout_ms=30_000)
     body = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi."}]}
     with Gateway(run).running() as gateway:
         asked = [httpx.post(gateway.url("anthropic") + "/v1/messages", json=body) for _ in range(2)]
@@ -149,7 +149,7 @@ def test_behind_a_gateway_that_counts_nothing_is_counted_twice(
         "CORTEX_REPLAY_GATEWAY": provider.url,
     }
     settings, store = Settings(providers={"openai": own}), Store.create(tmp_path)
-    run = Run(settings, "live", store, environment=environment, timeout_ms=5000)
+    run = Run(settings, "live", store, environment=environment, timeout_ms=30_000)
     with Gateway(run).running() as gateway:
         asked = [chat(gateway.url("openai"), "Hi.").status_code for _ in range(3)]
 

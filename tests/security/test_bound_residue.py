@@ -28,6 +28,7 @@ from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
 from tests.property.places import Place, render
 from tests.servers.websockets import socket_upstream
+from tests.waiting import LONGEST_S
 
 IDS: Final = (
     "0b5f1f5e-5f0e-4c1b-9a53-0f6c8a7d1e11",
@@ -327,7 +328,7 @@ def test_websockets(tmp_path: Path) -> None:
         socket.send(sent)
         frames: list[str] = []
         while not frames or json.loads(frames[-1])["type"] not in (kind, "error"):
-            frames.append(str(socket.recv(10)))
+            frames.append(str(socket.recv(LONGEST_S)))
         return "\n".join(frames)
 
     with (

@@ -25,6 +25,7 @@ from cortex_replay.hosts import host_of, normal_host
 from cortex_replay.interception import LiveCallRefused
 from cortex_replay.interception.guard import guarding
 from tests.growth import grows_linearly
+from tests.waiting import LONGEST_S
 
 HOST = "api.openai.com"
 REFUSED = r"refused api\.openai\.com"
@@ -262,12 +263,12 @@ def test_what_is_written_is_looked_at_in_no_time(data: bytes) -> None:
 
 def test_everything_else_is_as_ever(proxy: Listener) -> None:
     """Also what only looks alike."""
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=LONGEST_S)
     for host in ("localhost", "api.openai.com.evil.example", "notapi.openai.com", "example.com"):
         connection.request("GET", "/api.openai.com", headers={"Host": host, "X-Of": "api.openai.com"})
         assert connection.getresponse().read() == b""
     connection.close()
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as plain:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=LONGEST_S) as plain:
         for data in (b"", b"\x00\x01", b"A", bytearray(b"GET "), memoryview(b"api.openai.com")):
             plain.send(data)
         with pytest.raises(TypeError):

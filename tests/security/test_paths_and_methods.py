@@ -25,6 +25,7 @@ from cortex_replay.errors import InvalidRequest
 from cortex_replay.gateway import Gateway
 from cortex_replay.run import Run
 from tests.adapters.fake_provider import Exchange, FakeProvider, serving_in_thread
+from tests.waiting import LONGEST_S
 
 KEY = "key-of-the-" + "provider-0123456789"
 BASE = "/team/one"
@@ -84,7 +85,7 @@ class Connection:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=LONGEST_S)
         self._file = self.socket.makefile("rb")
 
     def send(self, method: str, path: str, *lines: str, body: bytes = b"", target: str = "") -> None:

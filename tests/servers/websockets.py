@@ -25,6 +25,7 @@ from websockets.typing import Subprotocol
 
 from cortex_replay.types import LlmResponse, StreamChunk, TokenUsage
 from cortex_replay.wire import WIRES
+from tests.waiting import LONGEST_S
 
 __all__ = ["SocketUpstream", "socket_upstream"]
 
@@ -215,7 +216,7 @@ def socket_upstream(key: str) -> Iterator[SocketUpstream]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
     thread.start()
-    started.wait(10)
+    started.wait(LONGEST_S)
     try:
         yield upstream
     finally:

@@ -19,6 +19,7 @@ from cortex_replay.store.directory import _FIRST_READ, DirectorySource
 from cortex_replay.store.trust import MAX_FIXTURE_BYTES
 from tests.builder import StoreBuilder, ask
 from tests.sampling import IS_TORTURE
+from tests.waiting import LONGEST_S
 
 IS_ROOT = os.geteuid() == 0
 
@@ -92,7 +93,7 @@ def test_what_is_no_plain_file_is_refused_without_waiting(
 
     threading.Thread(target=check, daemon=True).start()
 
-    assert done.wait(5), "the check hangs"
+    assert done.wait(LONGEST_S), "the check hangs"
     (findings,) = outcome
     assert isinstance(findings, list)
     assert ["index-unreadable" if place == "index" else "not-a-file"] == [

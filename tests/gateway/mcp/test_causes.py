@@ -16,6 +16,7 @@ from cortex_replay.history.mcp_calls import read_mcp_calls
 from tests.adapters.fake_provider import FakeProvider
 from tests.engine.mcp.harness import Client, FakeServer
 from tests.gateway.conftest import Opened
+from tests.waiting import LONGEST_S
 
 TOOL = "mcp__weather__look_up"
 FUNCTION = {"name": TOOL, "parameters": {"type": "object", "properties": {}}}
@@ -56,7 +57,7 @@ def ask_over_a_socket(gateway: Gateway) -> None:
     url = gateway.url("openai").replace("http://", "ws://")
     with connect(f"{url}/v1/responses", compression=None) as socket:
         socket.send(json.dumps(body))
-        while json.loads(socket.recv(10))["type"] != "response.completed":
+        while json.loads(socket.recv(LONGEST_S))["type"] != "response.completed":
             pass
 
 

@@ -23,6 +23,7 @@ from tests.security.matrix import judges
 from tests.security.matrix.plants import ADOPTED, Plant
 from tests.security.matrix.rows import PROGRAM, STORES, Row
 from tests.security.matrix.sandbox import CANARIES, Sandbox, Workshop
+from tests.waiting import LONGEST_S
 
 __all__ = ["Limits", "commands", "complaints"]
 
@@ -274,7 +275,7 @@ def _call_and_interrupt(process: subprocess.Popen[bytes], out: Path, deadline: f
     url = urlsplit(found[0].decode())
     body = b'{"model":"m","messages":[{"role":"user","content":"What is new?"}]}'
     for provider in ("openai", "evil"):
-        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=5)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=LONGEST_S)
         with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
             path = f"{url.path.rstrip('/')}/{provider}/chat/completions"
             connection.request("POST", path, body, {"content-type": "application/json"})

@@ -36,7 +36,7 @@ def ask(text):
     key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), key)
     try:
-        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).read()
+        return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60).read()
     except OSError:
         raise SystemExit(1)
 """

@@ -76,8 +76,20 @@ class WebServer:
         self._handle = handle
         self.heard: list[Heard] = []
         self.url = ""
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """At once, so that every connection is known, and closed in the end."""
+        self._tasks[asyncio.create_task(self._serve(reader, writer))] = writer
+
+    async def close(self) -> None:
+        """Close all connections: one that nobody closes shows up as a warning in some later test."""
+        for task, writer in self._tasks.items():
+            task.cancel()
+            writer.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, target, _ = head[0].split(" ")
@@ -94,9 +106,10 @@ class WebServer:
 @contextlib.asynccontextmanager
 async def serving(handle: Handle) -> AsyncIterator[WebServer]:
     web = WebServer(handle)
-    server = await asyncio.start_server(web.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(web.accept, "127.0.0.1", 0)
     web.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield web
     finally:
         server.close()
+        await web.close()
