@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests  # noqa: F401 - or each run in this process has its own, and its cookies are of another class
 
-# Or each run in this process would load them anew.
-import cortex_replay.interception.mcp.connection
-import cortex_replay.pytest_plugin.finish
-import cortex_replay.pytest_plugin.summary_text  # noqa: F401
 from cortex_replay import Store, TokenUsage
 from cortex_replay.providers import PROVIDERS
 from cortex_replay.store import Answer, Fixture, FixtureKey
 from cortex_replay.wire import WIRES
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
+from tests.nested import XDIST
+
+# Or each run in this process would load them anew, which takes a second for an SDK, and its cookies and
+# errors would be of other classes than ours.
+for _name in (
+    *("aiohttp", "anthropic.resources.messages", "openai.resources.chat", "requests"),
+    *("h11", "httpcore", "httpcore2", "jsonschema_rs", "truststore", "uvicorn", "uvloop"),
+    *("cortex_replay.adapters", "cortex_replay.gateway", "cortex_replay.run", "cortex_replay.shim"),
+    "cortex_replay.interception.mcp.connection",
+    *("cortex_replay.pytest_plugin.finish", "cortex_replay.pytest_plugin.summary_text"),
+):
+    importlib.import_module(_name)
 
 Run = Callable[..., pytest.RunResult]
 VARIABLES = [
@@ -42,7 +50,7 @@ def record(root: Path, *questions: str, model: str = "m") -> None:
 
 def run_in_process(project: pytest.Pytester, *options: str) -> pytest.RunResult:
     """Run the tests in this process, which takes a moment."""
-    return project.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", *options)
+    return project.runpytest_inprocess("-p", "no:cacheprovider", *options)
 
 
 @pytest.fixture
@@ -63,9 +71,9 @@ def provider() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the tests in a process of their own; recording has a key and a server, replay has neither.
+    """Run the tests in this process, or in one of their own if they have workers.
 
-    Further names are variables of its environment.
+    Recording has a key and a server, replay has neither. Further names are variables of its environment.
     """
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "OPENAI_", "OLLAMA_", "CORTEX_", "PYTEST_XDIST", "COV_")):
@@ -90,6 +98,9 @@ def run(pytester: pytest.Pytester, provider: FakeProvider, monkeypatch: pytest.M
         with monkeypatch.context() as patch:
             for name, value in further.items():
                 patch.setenv(name, value)
-            return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-store", "llm", *options)
+            options = ("--llm-store", "llm", *options)
+            if "-n" in options:
+                return pytester.runpytest_subprocess("-p", "no:cacheprovider", *XDIST, *options)
+            return run_in_process(pytester, *options)
 
     return go

@@ -10,6 +10,7 @@ from textwrap import dedent
 import mcp.client.stdio  # noqa: F401 - or each run in this process imports all of it
 import pytest
 
+from tests.nested import LIGHT
 from tests.pytest_plugin.conftest import run_in_process
 
 SERVER = Path(__file__).parents[1] / "interception" / "mcp" / "tools_server.py"
@@ -28,6 +29,12 @@ OPENING = f"""
     async def call(session, tool, **arguments):
         return (await session.call_tool(tool, arguments)).content[0].text
 """
+
+
+@pytest.fixture(autouse=True)
+def _anyio(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are coroutines."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"{LIGHT['PYTEST_ADDOPTS']} -p anyio")
 
 
 def starts(project: pytest.Pytester) -> int:

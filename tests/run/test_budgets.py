@@ -20,7 +20,7 @@ from cortex_replay import LlmRequest, Store
 from tests import warm
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY, model_server
-from tests.nested import LIGHT
+from tests.nested import LIGHT, XDIST
 from tests.sampling import sample
 
 QUESTIONS = ("One?", "Two?", "Three?")
@@ -74,7 +74,7 @@ def through_pytest(folder: Path, environment: dict[str, str]) -> str:
 def through_pytest_workers(folder: Path, environment: dict[str, str]) -> str:
     """Two processes are one run, with one budget."""
     write_tests(folder)
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-rP", "--llm-mode", "once"]
+    command = [sys.executable, "-m", "pytest", *XDIST, "-n", "2", "-rP", "--llm-mode", "once"]
     return run(command, folder, environment)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.adapters.fake_provider import FakeProvider
 from tests.gateway.upstream import REAL_KEY
-from tests.pytest_plugin.conftest import Run, provider, run  # noqa: F401 - fixtures
+from tests.pytest_plugin.conftest import Run, provider, run, run_in_process  # noqa: F401 - fixtures
 
 # Asks as an SDK does, which would take longer to import than everything else that happens here.
 TEST = """
@@ -72,7 +70,7 @@ def test_a_store_in_the_ini_stays_in_the_project(
     (pytester.path / ".git").mkdir()
     before = sorted(pytester.path.parent.iterdir())
 
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-mode", "once")
+    done = run_in_process(pytester, "--llm-mode", "once")
 
     assert done.ret != 0
     assert "llm_store: is outside of this project" in done.stdout.str() + done.stderr.str()
@@ -90,7 +88,7 @@ def test_a_store_in_the_ini_may_be_anywhere_in_the_project(
     (below / "test_one.py").write_text(TEST)
     (pytester.path / ".git").mkdir()
 
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-mode", "once", Path("service"))
+    done = run_in_process(pytester, "--llm-mode", "once", "service")
 
     assert done.ret == 0
     assert (pytester.path / "recordings" / "INDEX.toml").is_file()

@@ -287,17 +287,7 @@ def test_pytest_in_replay_commits_nothing(clone: StoreBuilder, ci: str, is_ours:
         plant_session(clone.root)
     before = everything(clone.root)
     variables = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "CI": ci, **LIGHT}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "--llm-store",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-store"]
     done = subprocess.run(
         [*command, ".", "test_it.py"],
         env=variables | {"PYTHONDONTWRITEBYTECODE": "1"},
