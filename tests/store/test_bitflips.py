@@ -18,7 +18,7 @@ from tests.sampling import sample
 
 FILES = sample_files()
 FIXTURES = [path for path in FILES if path != "INDEX.toml"]
-BITS = 300
+BITS = 60
 """Of a file, in `make test`."""
 
 
@@ -69,14 +69,15 @@ def test_every_bit_of_the_index(tmp_path: Path) -> None:
     index = write_store(tmp_path, FIXTURES)
     assert index.count(b"[[fixture]]") == len(FIXTURES)
     whole = served(tmp_path)
+    changes = flipped(index)
     accepted = 0
-    for changed in flipped(index):
+    for changed in changes:
         (tmp_path / "INDEX.toml").write_bytes(changed)
         answer = served(tmp_path)
         assert answer is None or answer == whole, changed
         accepted += answer is not None
 
-    assert accepted < 200, "nearly every bit of an index carries meaning"
+    assert accepted < min(200, len(changes) // 10), "nearly every bit of an index carries meaning"
 
 
 def test_the_check_would_notice_a_reader_that_does_not_look(

@@ -241,20 +241,24 @@ def test_no_descriptor_is_left_open(builder: StoreBuilder) -> None:
 def test_out_of_descriptors(builder: StoreBuilder) -> None:
     """A finding that names the limit, and no crash."""
     script = (
-        "import resource, sys\n"
+        "import os, resource, sys\n"
         "from cortex_replay.store.directory import DirectorySource\n"
         "from cortex_replay.store.check import check_store\n"
         "from pathlib import Path\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), 64))\n"
-        "print([f.reason for f in check_store(DirectorySource(Path(sys.argv[1]))).findings])\n"
+        "for limit in range(3, 12):\n"
+        "    if os.fork() == 0:\n"
+        "        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, 64))\n"
+        "        found = check_store(DirectorySource(Path(sys.argv[1]))).findings\n"
+        "        print([one.reason for one in found], flush=True)\n"
+        "        os._exit(0)\n"
+        "    assert os.wait()[1] == 0, limit\n"
     )
-    outcomes = []
-    for limit in range(3, 12):
-        command = [sys.executable, "-c", script, str(builder.root), str(limit)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        outcomes.append(done.stdout.strip())
+    command = [sys.executable, "-c", script, str(builder.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    outcomes = done.stdout.splitlines()
 
+    assert done.returncode == 0, done.stderr
+    assert len(outcomes) == 9
     assert "Too many open files" in outcomes[0]
     assert outcomes[-1] == "[]"
 

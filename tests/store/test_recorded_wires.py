@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from cortex_replay import (
 from cortex_replay.engine.http.tapes import StreamTape
 from cortex_replay.wire import WIRES
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.sampling import sample
 
 CALL = ToolCall(id="c1", name="f", arguments={"a": True})
 RESPONSE = LlmResponse("Hello.", None, "real", TokenUsage(3, 4), "", "tool_calls", (CALL,), "Hm.")
@@ -30,8 +32,9 @@ ANSWER = Answer("Hello.", None, "real", TokenUsage(3, 4), "tool_calls", (CALL,),
 QUESTION = ask("What?")
 NAMELESS = ("bedrock-converse", "bedrock-nova", "cohere-chat")
 """Their answers do not name the model."""
-wires = pytest.mark.parametrize("protocol", [name for name in WIRES if name != "openai-completions"])
+PROTOCOLS = [name for name in WIRES if name != "openai-completions"]
 """Those that have tools and thoughts."""
+wires = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def whole_wire(protocol: str) -> dict[str, Any]:
@@ -111,9 +114,10 @@ LIES: dict[str, Answer] = {
 }
 
 
-@wires
-@pytest.mark.parametrize("name", LIES)
-@pytest.mark.parametrize("made", [whole_wire, stream_wire])
+@pytest.mark.parametrize(
+    ("protocol", "name", "made"),
+    sample(product(PROTOCOLS, LIES, [whole_wire, stream_wire]), 2, kind=lambda case: case[1:]),
+)
 def test_a_response_that_its_wire_does_not_say_is_refused(
     protocol: str, name: str, made: Any, tmp_path: Path
 ) -> None:
@@ -146,8 +150,9 @@ BROKEN: dict[str, dict[str, Any]] = {
 }
 
 
-@wires
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    ("protocol", "name"), sample(product(PROTOCOLS, BROKEN), 2, kind=lambda case: case[1])
+)
 def test_a_wire_that_holds_no_answer_is_refused(protocol: str, name: str, tmp_path: Path) -> None:
     changed = {
         key: value for key, value in (whole_wire(protocol) | BROKEN[name]).items() if value is not None
