@@ -249,7 +249,15 @@ def clean_wire(wire: dict[str, JsonValue], redactor: Redactor) -> dict[str, Json
         return clean_script(wire, redactor)
     apart = {name: value for name, value in wire.items() if name == "body_base64"}
     clean, _ = redactor.document({name: value for name, value in wire.items() if name not in apart})
-    return {**clean, **apart} if isinstance(clean, dict) else {}
+    if not isinstance(clean, dict):
+        return {}
+    frames, cut = wire.get("frames"), clean.get("frames")
+    if isinstance(frames, list) and isinstance(cut, list):
+        apart["frames"] = [
+            old if isinstance(old, dict) and "base64" in old else new
+            for old, new in zip(frames, cut, strict=True)
+        ]
+    return {**clean, **apart}
 
 
 def redaction_entries(where: str, hits: Iterable[Hit]) -> list[JsonValue]:

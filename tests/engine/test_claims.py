@@ -20,6 +20,7 @@ from cortex_replay import (
     Store,
     StoreIo,
     StreamChunk,
+    Timeout,
     Upstream,
 )
 from cortex_replay.engine.claims import (
@@ -29,6 +30,7 @@ from cortex_replay.engine.claims import (
     FileSpending,
     MemoryClaims,
     RunFolder,
+    parse_outcome,
 )
 from cortex_replay.engine.outcomes import Outcome
 from cortex_replay.store import FixtureKey
@@ -265,3 +267,57 @@ def test_a_claim_is_of_one_model_one_question_and_one_number(tmp_path: Path, is_
         return [one.text if isinstance(one, Answer) else None for one in found]
 
     assert asyncio.run(main()) == [answer.text for answer in said.values()]
+
+
+def test_who_waits_too_long_for_a_claim_gives_up(tmp_path: Path) -> None:
+    claims = FileClaims(opened(tmp_path))
+    key = FixtureKey("m", "1" * 64)
+
+    async def main() -> None:
+        async with claims.claim(key, 1, 1000):
+            with pytest.raises(Timeout):
+                async with claims.claim(key, 1, 10):
+                    pass
+        async with claims.claim(key, 1, 1000):
+            pass
+
+    run(main())
+
+
+def test_who_waits_for_a_claim_gets_it(tmp_path: Path) -> None:
+    claims = FileClaims(opened(tmp_path))
+    key, order = FixtureKey("m", "1" * 64), []
+
+    async def second() -> None:
+        async with claims.claim(key, 1, 60_000):
+            order.append("second")
+
+    async def main() -> None:
+        async with claims.claim(key, 1, 60_000):
+            waiting = asyncio.create_task(second())
+            for _ in range(3):
+                await asyncio.sleep(0)
+            order.append("first")
+        await waiting
+
+    run(main())
+    assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("left", [b"", b"{", b"no answer", b"failure\n{"])
+def test_what_a_killed_process_left_is_nothing(left: bytes) -> None:
+    assert parse_outcome(left) is None
+
+
+def test_moments_that_a_killed_process_left_are_none(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    with FileSlots(folder, "openai").change() as moments:
+        moments.append(1.5)
+    [path] = tmp_path.rglob("rate-*")
+    path.write_bytes(b"1.5 2.")
+    with FileSlots(folder, "openai").change() as moments:
+        assert moments == [1.5, 2.0]
+    path.write_bytes(b"1.5 2.e")
+
+    with FileSlots(folder, "openai").change() as moments:
+        assert moments == []

@@ -184,8 +184,10 @@ def test_a_secret_is_cut_out_of_every_form_of_an_answer(tmp_path: Path, wire: di
     [
         {"status": 200, "headers": {}, "body_base64": base64.b64encode(BYTES.encode("latin-1")).decode()},
         frames(SECRET),
+        {"frames": [{"at_ms": 0, "from": "server", "base64": base64.b64encode(BYTES.encode()).decode()}]},
+        {"status": 200, "headers": {}, "body": BYTES.encode("utf-16-le").decode("latin-1")},
     ],
-    ids=["bytes", "messages in pieces"],
+    ids=["bytes", "messages in pieces", "bytes in a message", "a body in another code"],
 )
 def test_what_a_secret_cannot_be_cut_out_of_is_refused(tmp_path: Path, wire: dict[str, Any]) -> None:
     stager = RedactingStager(Store.create(tmp_path), Redactor([SECRET]))
