@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from cortex_replay.bindings import NOWHERE, Binder, Filling, Surroundings
 from cortex_replay.bindings.dates import days_in, forms_of_days, months_in, present_days_in
@@ -28,6 +29,8 @@ __all__ = ["days_to_try", "look_again", "other_binders"]
 _MOST_NAMED: Final = 1000
 _MOST_DAYS: Final = 5
 """That are tried, of those that are named."""
+_NOTHING: Final[WeakKeyDictionary[Binder, Binder]] = WeakKeyDictionary()
+"""What :func:`_binder_of_nothing` has made."""
 _FURTHEST_ZONES: Final = (timedelta(hours=-12), timedelta(hours=14))
 
 
@@ -107,13 +110,21 @@ def other_binders(binder: Binder, days: Iterable[date]) -> Iterator[tuple[Binder
         binder: What binds them here and now.
         days: Those that :func:`days_to_try` finds in what is asked.
     """
-    yield Binder(binder.rules, NOWHERE), None
+    yield _binder_of_nothing(binder), None
     known = binder.surroundings
     today = _days_now(known)
     for day in days:
         if day in today:
             yield Binder(binder.rules, known.only_on(day)), None
         yield Binder(binder.rules, known.on(day)), day
+
+
+def _binder_of_nothing(binder: Binder) -> Binder:
+    """What has the rules of a binder, and knows nothing of the run. It is asked for at every miss."""
+    found = _NOTHING.get(binder)
+    if found is None:
+        found = _NOTHING[binder] = Binder(binder.rules, NOWHERE)
+    return found
 
 
 def _days_now(surroundings: Surroundings) -> list[date]:

@@ -39,6 +39,8 @@ MOST_LEARNED: Final = 128
 """A client may sign each call anew, and every value is looked for in every text."""
 _ESCAPED_BY_ONE: Final = "bfnrtux\"'/\\"
 _SERVER: Final = re.compile(r"(?:https?|wss?)://(?:localhost|[\w-]+(?:\.[\w-]+)+):[0-9]{2,5}\Z")
+_EMPTY_LINE: Final = r"\n\n"
+"""As it stands in JSON."""
 _NO_PATTERNS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -228,11 +230,13 @@ class Redactor:
     def _left_in(self, document: JsonValue, joined: list[PieceSequence]) -> list[str]:
         is_in = self._residue.is_in
         places: list[str] = []
-        if is_in(self._mask(_json_text(document))):
+        text = _json_text(document)
+        if is_in(self._mask(text)):
             places = [self._place(leaf) for leaf in leaves(document) if is_in(self._mask(leaf.text))]
             places = places or ["the document"]
         # The blocks of a system prompt are stored as one text with empty lines between them.
-        blocks = [leaf for leaf in leaves(document) if "\n\n" in leaf.text]
+        has_blocks = _EMPTY_LINE in text or "\n\n" in text
+        blocks = [leaf for leaf in leaves(document) if "\n\n" in leaf.text] if has_blocks else []
         if blocks and is_in(self._mask(_BETWEEN.join(map(_without_empty_lines, blocks)))):
             places += [self._place(leaf) for leaf in blocks if is_in(self._mask(_without_empty_lines(leaf)))]
         if is_in(self._mask(_BETWEEN.join("".join(sequence.pieces) for sequence in joined))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -157,3 +158,13 @@ def test_nothing_shows_a_known_value() -> None:
 def test_a_text_is_shown_up_to_where_a_value_may_have_begun(text: str, end: int) -> None:
     """Also at its very beginning."""
     assert Redactor(known=["two words of a secret"]).safe_end(text, len(text)) == end
+
+
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: {"request": {"system": text}}])
+def test_a_value_that_is_split_over_two_blocks_of_a_text_is_found(wrap: Callable[[str], JsonValue]) -> None:
+    """The blocks of a system prompt are stored as one text with empty lines between them."""
+    redactor = Redactor([VALUE])
+    assert redactor.found_in(
+        wrap(f"The first block ends with {VALUE[:12]}\n\n{VALUE[12:]} begins the second.")
+    )
+    assert not redactor.found_in(wrap("The first block.\n\nThe second block."))
