@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,6 +41,10 @@ def loading(config: pytest.Config) -> Iterator[None]:
         config.add_cleanup(_find_as_before)
     with pause_gc():
         yield
+    if not gc.get_freeze_count():  # else somebody has frozen more than we may thaw
+        # What was loaded stays: to the oldest generation with it, so that the younger ones need not walk it.
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _find_as_before() -> None:

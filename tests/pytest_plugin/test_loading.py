@@ -6,6 +6,7 @@ import gc
 import importlib
 import json
 import sys
+import weakref
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 
@@ -113,3 +114,34 @@ def test_only_our_own_modules_are_found_otherwise_and_only_until_the_run_ends(
     cleanup()
     assert sys.meta_path == before
     cleanup()  # where somebody has put the list back
+
+
+def test_what_was_loaded_is_as_collectable_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But young objects are few, and so is what the next collection walks."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    is_gone = []
+
+    class Knot:
+        def __init__(self) -> None:
+            self.itself = self
+
+    with loading(_Config()):  # type: ignore[arg-type]
+        weakref.finalize(Knot(), is_gone.append, True)
+        made = [[] for _ in range(10_000)]  # type: ignore[var-annotated]
+
+    assert gc.get_freeze_count() == 0
+    assert sum(map(len, map(gc.get_objects, (0, 1)))) < len(made)
+    gc.collect()
+    assert is_gone == [True]
+
+
+def test_what_a_project_has_frozen_stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with loading(_Config()):  # type: ignore[arg-type]
+            pass
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()
