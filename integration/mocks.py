@@ -16,10 +16,10 @@ import httpx
 from integration import install
 from tests.servers.process import running
 
-__all__ = ["AIMOCK_VERSION", "Aimock", "Llmock", "start_aimock", "start_llmock"]
+__all__ = ["AIMOCK_VERSION", "Aimock", "Llmock", "aimock_package", "start_aimock", "start_llmock"]
 
 AIMOCK_VERSION: Final = "1.43.0"
-_AIMOCK_PROGRAM: Final = Path("node_modules", "@copilotkit", "aimock", "dist", "cli.js")
+_AIMOCK_PACKAGE: Final = Path("node_modules", "@copilotkit", "aimock", "dist")
 _LLMOCK_VERSION: Final = "0.2.2"
 
 
@@ -69,16 +69,26 @@ class Llmock:
 @contextmanager
 def start_aimock(
     directory: Path,
-    fixtures: Sequence[dict[str, Any]],
+    fixtures: Sequence[dict[str, Any]] | Path,
     options: Sequence[str] = (),
     *,
     api_key: str | None = None,
 ) -> Iterator[Aimock]:
-    """An aimock that answers from fixtures, until the block ends; takes a folder for them and its log."""
+    """An aimock that answers from fixtures, until the block ends.
+
+    Args:
+        directory: For them and its log.
+        fixtures: What it knows, or a folder of its own files, which it also records into.
+        options: For its command line.
+        api_key: The only one that it lets in.
+    """
     node = install.needed("node", "run aimock")
-    program = install.once(install.BENCH / "aimock" / AIMOCK_VERSION, _install_aimock) / _AIMOCK_PROGRAM
-    file = directory / "aimock-fixtures.json"
-    file.write_text(json.dumps({"fixtures": fixtures}))
+    program = aimock_package() / "cli.js"
+    if isinstance(fixtures, Path):
+        file = fixtures
+    else:
+        file = directory / "aimock-fixtures.json"
+        file.write_text(json.dumps({"fixtures": fixtures}))
     command: list[str | Path] = [
         node,
         program,
@@ -114,6 +124,11 @@ def start_llmock(directory: Path, options: Sequence[str] = ()) -> Iterator[Llmoc
     ]
     with running(command, directory / "llmock.log") as server:
         yield Llmock(server.announced(r"Uvicorn running on (http://\S+)"))
+
+
+def aimock_package() -> Path:
+    """Where its modules are."""
+    return install.once(install.BENCH / "aimock" / AIMOCK_VERSION, _install_aimock) / _AIMOCK_PACKAGE
 
 
 def _install_aimock(folder: Path) -> None:

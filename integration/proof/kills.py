@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
@@ -18,6 +17,7 @@ from cortex_replay.errors import FixtureIntegrityFailed
 from cortex_replay.store.fixture import Answer
 from integration.proof.doomed_children import LOST, STUCK, UNREADABLE, Results, killed_command, killed_fork
 from integration.proof.figures import Row, Scale, Tell
+from integration.proof.git_peer import NAMES, git, git_version
 from integration.proof.killed_groups import kill_command, kill_suite
 from integration.proof.vcr_cassettes import VCRPY, load, record
 from tests.builder import ask, fixture_of
@@ -74,7 +74,7 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
             suites,
             _many(kill_suite, suites, step),
         ),
-        _row("git", _git_version(), "`git commit`, for comparison", commits, _many(_kill_git, commits, step)),
+        _row("git", git_version(), "`git commit`, for comparison", commits, _many(_kill_git, commits, step)),
     ]
 
 
@@ -150,25 +150,13 @@ def _kill_vcrpy(folder: Path, random: Random) -> Results:
 
 def _kill_git(folder: Path, random: Random) -> Results | None:
     """The lock that a killed one leaves has to be removed by hand."""
-    _git(folder, "init", "-q")
-    command = ["git", *_WHO, "commit", "-q", "--allow-empty", "-m", "one"]
+    git(folder, "init", "-q")
+    command = ["git", *NAMES, "-c", "core.fsync=all", "commit", "-q", "--allow-empty", "-m", "one"]
     _, was_killed = killed_command(command, folder, os.environ, random.uniform(0, 0.02))
     if not was_killed:
         return None
     (folder / "file").write_text("more")
-    is_well = all(_git(folder, *words) for words in (["add", "file"], ["commit", "-q", "-m", "two"]))
-    return Results({STUCK: int(not is_well)})
-
-
-_WHO: Final = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.com", "-c", "core.fsync=all")
-
-
-def _git(folder: Path, *words: str) -> bool:
-    return (
-        subprocess.run(["git", *_WHO, *words], cwd=folder, capture_output=True, check=False).returncode == 0
+    is_well = all(
+        git(folder, *words).returncode == 0 for words in (["add", "file"], ["commit", "-q", "-m", "two"])
     )
-
-
-def _git_version() -> str:
-    said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout
-    return said.strip().replace("git version", "git")
+    return Results({STUCK: int(not is_well)})
