@@ -17,7 +17,7 @@ from tests.mutants.catalogue import Mutant, NoMutant
 from tests.mutants.copies import Copy, Finish
 from tests.mutants.trials import Trial, Verdict, _try_one, _without_bugs, try_all
 
-GROUPS = 4
+GROUPS = 2
 MUTANTS = catalogue.load()
 A_MUTANT = Mutant(
     name="takes-away",
