@@ -179,11 +179,19 @@ Verdict = str | tuple[str, ...]
 """What is wrong with a state, or the hashes of the files that it lists."""
 
 
-def look(events: list[Event], judge: Callable[[State], Verdict], random: Random, most: int) -> Outcome:
+def look(
+    events: list[Event],
+    judge: Callable[[State], Verdict],
+    random: Random,
+    most: int,
+    *,
+    is_enough: Callable[[Outcome], bool] = lambda _: False,
+) -> Outcome:
     """Have every state judged that a loss of power during ``events`` may leave.
 
     What must be found is what the program said last that it had committed, or what it said after that
-    it was trying to. Before it has said anything there is nothing to lose.
+    it was trying to. Before it has said anything there is nothing to lose. Once what was found is enough, the
+    rest is left out.
     """
     disk, outcome = Disk(), Outcome()
     allowed: list[tuple[str, ...]] = []
@@ -208,6 +216,8 @@ def look(events: list[Event], judge: Callable[[State], Verdict], random: Random,
             verdict = judge(state)
             if verdict not in allowed:
                 outcome.bad.append(f"after event {number}, {event.call} {event.path}: {verdict}")
+        if is_enough(outcome):
+            break
     return outcome
 
 

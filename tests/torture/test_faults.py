@@ -53,11 +53,11 @@ OPS: Final = [
 OTHER: Final = Op("add", "c other", "8")
 # How the process before this one ended: well, or killed after that many renames of its commit.
 BASES: Final = {"sound": 0, "to be undone": 2, "to be finished": 3}
-PAIRS: Final = 2000 if IS_TORTURE else 20
+PAIRS: Final = 2000 if IS_TORTURE else 10
 # Of each family of faults, in `make test`; there are about 2,500 in all.
-SINGLE: Final = 3
-RETREATING: Final = 8
-GIVING_UP: Final = 4
+SINGLE: Final = 1
+RETREATING: Final = 4
+GIVING_UP: Final = 2
 
 
 @pytest.fixture(scope="module")

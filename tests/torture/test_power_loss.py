@@ -106,7 +106,7 @@ def test_commits_survive_a_loss_of_power(calm: list[Event], judge: Judge) -> Non
     assert len(outcome.states) > 50
 
 
-@pytest.mark.parametrize(("way", "commit"), sample(product(traced.WAYS, ["first", "second"]), 3))
+@pytest.mark.parametrize(("way", "commit"), sample(product(traced.WAYS, ["first", "second"]), 2))
 def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way: str, commit: str) -> None:
     """At every call of a commit, and at two calls after each other; and the next writer can go on."""
     wrong: list[str] = []
@@ -132,7 +132,7 @@ def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way
 def test_every_sync_is_needed(calm: list[Event], judge: Judge, left_out: str) -> None:
     """The same look at the same calls, with some or all of the fsyncs left out, finds bad states."""
     calls = [event for event in calm if event.call != "sync" or not re.search(SYNCS[left_out], event.path)]
-    outcome = look(calls, judge, Random(0), MOST_WITHOUT_SYNC)
+    outcome = look(calls, judge, Random(0), MOST_WITHOUT_SYNC, is_enough=lambda found: bool(found.bad))
 
     assert len(calls) < len(calm)
     assert outcome.bad
