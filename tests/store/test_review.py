@@ -13,11 +13,16 @@ from click.testing import CliRunner, Result
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.cli.main import main
-from cortex_replay.store.index.index import FixtureRow
+from cortex_replay.engine.http.opaque import opaque_exchange, opaque_key
+from cortex_replay.errors import Finding
+from cortex_replay.mcp.questions import question_of
+from cortex_replay.store.exchange import Exchange
+from cortex_replay.store.index.index import FixtureRow, Index
 from cortex_replay.store.pairing import pair_questions
-from cortex_replay.store.review import Recording
+from cortex_replay.store.review import Recording, read_kept, review_changes
 from tests.builder import ask
 from tests.growth import grows_linearly
+from tests.store.conversations import index_of
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
 
@@ -205,3 +210,42 @@ def test_many_like_questions_are_paired_in_linear_time(is_same: bool) -> None:
 
     assert pair(12) == 12
     assert grows_linearly(lambda: pair(12), lambda: pair(24))
+
+
+def test_calls_and_errors_are_reviewed_beside_answers(tmp_path: Path) -> None:
+    """Each in words: what was asked, and what came of it."""
+    store = Store.create(tmp_path / "store")
+    question = question_of("shop", "tools/call", {"name": "buy", "arguments": {"what": "tea"}})
+    listing: dict[str, Any] = {"upstream": "openai", "method": "GET", "path": "/v1/models"}
+    listing |= {"query": [], "body": None}
+    wire: dict[str, Any] = {"status": 503, "headers": {}, "body": "{}"}
+    said = {"messages": [{"at_ms": 0, "result": {"content": [{"type": "text", "text": "Sold."}]}}]}
+    key = store.key(ask("Say hello."))
+    store.add_exchange(Exchange(said, key=opaque_key(question), request=question))
+    store.add_exchange(opaque_exchange(listing, wire))
+    store.add_exchange(Exchange.failure(key, 1, wire))
+    store.commit()
+    after = index_of(store.root)
+
+    review = review_changes(Index(), after, (), ((row.path, store.listed_content(row)) for row in after.rows))
+
+    found = {one.recording.exchange: one.recording.answer for one in review.added}
+    assert found == {
+        'tool buy of server shop {"what":"tea"}': "Sold.",
+        "GET /v1/models of openai": "status 503",
+        "an error as answer 1": "status 503",
+    }
+    kept = read_kept(after.rows, ((row.path, store.listed_content(row)) for row in after.rows))
+    assert {one.exchange for one in kept} == found.keys()
+    assert not review.is_empty
+    assert review_changes(after, after, (), ()).is_empty
+
+
+def test_a_file_that_cannot_be_had_is_told_and_its_row_is_there_still(tmp_path: Path) -> None:
+    row = FixtureRow("fixtures/a.json", "0" * 64, "m", "1" * 64)
+    missing = Finding("missing", row.path, "is not there")
+
+    review = review_changes(Index(), Index([row]), (), [(row.path, missing)])
+
+    assert review.findings == [missing]
+    assert [one.recording.said for one in review.added] == [None]
