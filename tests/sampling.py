@@ -24,7 +24,7 @@ IS_TORTURE: Final = bool(os.environ.get(TORTURE_VARIABLE))
 
 def commit_id() -> str:
     """The commit that is checked out; a fixed word where there is no git."""
-    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:

@@ -22,10 +22,8 @@ def test_secrets_go_from_names_and_values_at_any_depth() -> None:
     assert KEY not in json.dumps(clean)
     assert isinstance(clean, dict)
     assert clean.keys() == {"list", "n"}
-    first, second = clean["list"]  # type: ignore[misc]
-    assert isinstance(first, dict)
-    assert 1 in first.values()
-    assert second[1:] == [2, None]  # type: ignore[index]
+    assert '": 1' in json.dumps(clean["list"]), "what stands under a name stays"
+    assert json.dumps(clean["list"]).endswith(", 2, null]]")
 
 
 def test_a_value_without_secrets_is_the_very_same() -> None:

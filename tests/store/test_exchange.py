@@ -12,7 +12,13 @@ from cortex_replay.store.fixture_json import FixtureError
 from cortex_replay.store.notes import parse_note
 
 WIRE = {"status": 200, "headers": {}, "body": "{}"}
-REQUEST = {"upstream": "openai", "method": "GET", "path": "/v1/models", "query": [], "body": None}
+REQUEST: dict[str, Any] = {
+    "upstream": "openai",
+    "method": "GET",
+    "path": "/v1/models",
+    "query": [],
+    "body": None,
+}
 MATCH = {"model": "m", "prompt_hash": "1" * 64}
 
 

@@ -140,12 +140,10 @@ def test_a_call_that_changed_on_disk_is_refused_by_every_way_to_it(calls: Store)
     data = (calls.root / stored.path).read_bytes()
 
     (calls.root / stored.path).write_bytes(data.replace(b"shop", b"ship"))
-    for read in (
-        lambda store: store.exchange_content(stored),
-        lambda store: store.exchange(stored.key, stored.scope),
-    ):
-        with pytest.raises(FixtureIntegrityFailed):
-            read(other)
+    with pytest.raises(FixtureIntegrityFailed):
+        other.exchange_content(stored)
+    with pytest.raises(FixtureIntegrityFailed):
+        other.exchange(stored.key, stored.scope)
     (calls.root / stored.path).unlink()
     with pytest.raises(FixtureIntegrityFailed):
         other.exchange_content(stored)

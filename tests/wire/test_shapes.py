@@ -101,7 +101,8 @@ def test_a_stream_that_was_kept_as_one_body_came_at_once() -> None:
     ],
 )
 def test_a_recording_that_is_none_is_refused(change: dict[str, Any], reason: str) -> None:
-    wire = {"protocol": "openai-chat", "status": 200, "stream": True, "body": (DELTA + END).decode()}
+    wire: dict[str, Any] = {"protocol": "openai-chat", "status": 200, "stream": True}
+    wire["body"] = (DELTA + END).decode()
 
     with pytest.raises(ResponseParse, match=reason):
         decode_recording({**wire, **change}, "m")

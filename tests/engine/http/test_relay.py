@@ -76,11 +76,12 @@ class Passing:
         *headers: tuple[str, str],
         query: str = "",
         addressed: str = "",
-        body: bytes = b"{}",
         **environment: str,
     ) -> Sent:
-        call = Call("POST", Route(upstream, "/v1/x", None), query, headers, body, addressed=addressed)
+        call = Call("POST", Route(upstream, "/v1/x", None), query, headers, b"{}", addressed=addressed)
+        return self.pass_on(call, environment)
 
+    def pass_on(self, call: Call, environment: dict[str, str]) -> Sent:
         async def main() -> None:
             async with self._relay.send(call, environment):
                 pass
@@ -210,11 +211,10 @@ BRINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("place", BRINGS)
 def test_a_key_goes_to_no_server_that_a_project_names(passing: Passing, place: str) -> None:
-    given = dict(BRINGS[place])
-    headers = given.pop("headers", [])
+    given = {"query": "", "headers": [], "body": b"{}", **BRINGS[place]}
 
     with pytest.raises(ConfigError):
-        passing.send(STRANGE.name, *headers, **given)
+        passing.pass_on(Call("POST", Route(STRANGE.name, "/v1/x", None), **given), {})
     assert passing.sent == []
 
 
@@ -232,10 +232,6 @@ def test_what_stands_for_no_key_may_go_there(passing: Passing, value: str) -> No
 def test_what_no_provider_serves_is_not_passed_on(
     passing: Passing, method: str, path: str, problem: str
 ) -> None:
-    async def main() -> None:
-        async with passing._relay.send(Call(method, Route("openai", path, None)), keys_for("openai")):
-            pass
-
     with pytest.raises(InvalidRequest, match=problem):
-        asyncio.run(main())
+        passing.pass_on(Call(method, Route("openai", path, None)), keys_for("openai"))
     assert passing.sent == []

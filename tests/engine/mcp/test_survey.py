@@ -112,7 +112,7 @@ def test_servers_that_misbehave(reply: Any, problem: str, monkeypatch: pytest.Mo
 
 
 def test_what_a_server_asks_is_answered_and_what_it_prints_is_passed_over() -> None:
-    questions = [{"id": "a", "method": "ping"}, {"id": "b", "method": "roots/list"}]
+    questions: Said = [{"id": "a", "method": "ping"}, {"id": "b", "method": "roots/list"}]
     questions += [{"id": "c", "method": "sampling/createMessage", "params": {}}]
 
     def reply(message: dict[str, Any]) -> Said:

@@ -18,7 +18,7 @@ from cortex_replay.engine.http.call import Call
 from cortex_replay.engine.http.relay import Relay
 from cortex_replay.engine.http.routes import Route
 from cortex_replay.engine.ws import upstream as upstream_module
-from cortex_replay.engine.ws.upstream import ResponsesUpstream
+from cortex_replay.engine.ws.upstream import ResponsesUpstream, _Whole
 from cortex_replay.errors import ResponseParse, Timeout, Transport
 from cortex_replay.run import Run
 from tests.servers.websockets import socket_upstream
@@ -86,9 +86,9 @@ class FakeRelay:
         self.turns += 1
 
     @asynccontextmanager
-    async def send(self, call: Call, environment: Any) -> AsyncIterator[str]:
+    async def send(self, call: Call, environment: Any) -> AsyncIterator[RelayReply]:
         self.over_http += 1
-        yield "over HTTP"
+        yield RelayReply(200, [], _Whole(b"over HTTP", ""))
 
 
 CREATED, DONE = '{"type":"response.created"}', '{"type":"response.completed"}'
@@ -103,12 +103,9 @@ def asked(relay: FakeRelay, times: int = 1) -> list[Any]:
         got: list[Any] = []
         for _ in range(times):
             async with upstream.send(Call("POST", route, body=BODY), {}) as reply:
-                got.append(
-                    (reply.status, await reply.body.read_all()) if isinstance(reply, RelayReply) else reply
-                )
-                if isinstance(reply, RelayReply):
-                    assert await reply.body.read() == b"", "nothing follows"
-                    await reply.body.aclose()
+                got.append((reply.status, await reply.body.read_all()))
+                assert await reply.body.read() == b"", "nothing follows"
+                await reply.body.aclose()
         await upstream.aclose()
         return got
 
@@ -155,7 +152,7 @@ def test_a_refusal_is_the_error_that_it_would_be_over_http(said: str, status: in
 def test_a_server_without_websockets_is_asked_over_http_from_then_on() -> None:
     relay = FakeRelay(UpgradeRefused(404, [], b"no"))
 
-    assert asked(relay, 2) == ["over HTTP", "over HTTP"]
+    assert asked(relay, 2) == [(200, b"over HTTP")] * 2
     assert relay.opened == []
 
 
