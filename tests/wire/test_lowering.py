@@ -197,3 +197,62 @@ def test_what_no_client_sends_is_refused_by_its_place(
     with pytest.raises(InvalidRequest) as refused:
         WIRES[protocol].lift({"model": "m", "max_tokens": 9, **body})
     assert refused.value.field == place
+
+
+def sent_again(protocol: str, body: dict[str, Any]) -> Any:
+    """What a body becomes that is recorded, and asked again."""
+    wire = WIRES[protocol]
+    return wire.lower(wire.lift({"model": "m", "max_tokens": 9, **body}))
+
+
+ODD_TOOLS: list[tuple[str, dict[str, Any]]] = [
+    ("anthropic-messages", {"tools": [{"type": "web_search_20260101", "name": "web_search"}]}),
+    ("openai-responses", {"tools": [{"type": "web_search"}]}),
+    ("bedrock-converse", {"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}),
+]
+
+
+@pytest.mark.parametrize(("protocol", "fields"), ODD_TOOLS)
+def test_a_tool_of_the_provider_s_own_goes_out_as_it_came(protocol: str, fields: dict[str, Any]) -> None:
+    text: Any = [{"text": "Hi"}] if protocol == "bedrock-converse" else "Hi"
+    messages = [{"role": "user", "content": text}]
+    body = {"input": messages} if protocol == "openai-responses" else {"messages": messages}
+
+    again = sent_again(protocol, {**body, **fields})
+
+    assert {name: again[name] for name in fields} == fields
+
+
+CONVERSE: list[dict[str, Any]] = [
+    {"document": {"format": "txt", "name": "a", "source": {"text": "Hello."}}},
+    {"document": {"format": "txt", "name": "a", "source": {"content": [{"text": "Hello."}]}}},
+    {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b/a.png", "bucketOwner": "1"}}}},
+    {"video": {"format": "mp4", "source": {"bytes": "AA=="}}},
+    {"unknownBlock": {"deep": [1]}},
+    {"text": "a", "unknownField": 1},
+]
+
+
+@pytest.mark.parametrize("block", CONVERSE)
+def test_a_block_of_converse_goes_out_as_it_came(block: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": [block, {"text": "Hi"}]}]
+
+    assert sent_again("bedrock-converse", {"messages": messages})["messages"] == messages
+
+
+FURTHER: list[dict[str, Any]] = [
+    {"additionalModelRequestFields": [1]},
+    {
+        "outputConfig": {
+            "textFormat": {"type": "json_schema", "structure": {"jsonSchema": {"schema": "null"}}}
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("fields", FURTHER)
+def test_fields_of_converse_that_say_nothing_known_are_part_of_the_key(fields: dict[str, Any]) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": [{"text": "Hi"}]}]}
+    lift = WIRES["bedrock-converse"].lift
+
+    assert lift({**body, **fields}).prompt_hash() != lift(body).prompt_hash()

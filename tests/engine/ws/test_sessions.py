@@ -13,7 +13,7 @@ from cortex_replay import Store
 from cortex_replay.bindings import NOWHERE, Binder, BindingRules, Surroundings
 from cortex_replay.engine.exchange_lookup import look_up_exchange
 from cortex_replay.engine.staging import RedactingStager
-from cortex_replay.engine.ws.messages import ClientMessages, equal
+from cortex_replay.engine.ws.messages import PREFIX, ClientMessages, equal
 from cortex_replay.engine.ws.sessions import Playback, Recorded, SessionMiss, SessionTape, recorded_sessions
 from cortex_replay.errors import RecordingRefused
 from cortex_replay.hashing import blake3_hex
@@ -153,3 +153,44 @@ def test_a_secret_in_pieces_is_not_stored(tmp_path: Path) -> None:
     stager = RedactingStager(Store.open_or_create(tmp_path), Redactor([secret]))
     with pytest.raises(RecordingRefused):
         stager.clean_exchange(tape.exchange())
+
+
+def test_a_session_that_goes_on_where_the_recorded_one_ends_is_a_miss() -> None:
+    playback = Playback([session('{"a": 1}')], NOBODY)
+    playback.take('{"a": 1}')
+    assert playback.is_at_first
+
+    with pytest.raises(SessionMiss, match="ends after message 1 of the client; this one goes on with"):
+        playback.take('{"b": 2}')
+
+
+def test_bytes_and_texts_that_are_no_json_are_played_too_and_the_end_comes_when_it_did() -> None:
+    tape = SessionTape(OPENING, None)
+    for sent, said in ((b"\x00\x01", b"\xff\xfe"), ("no JSON", "nor this")):
+        tape.add_sent(sent)
+        tape.add_received(said)
+    tape.add_close(4000, "done")
+    assert tape.size > 0
+    playback = Playback([Recorded.of(tape.exchange())], NOBODY)
+
+    playback.take(b"\x00\x01")
+    assert ([message for _, message in playback.due()], playback.close) == ([b"\xff\xfe"], None)
+    playback.take("no JSON")
+    assert [message for _, message in playback.due()] == ["nor this"]
+    assert playback.close is not None
+    assert (playback.close.code, playback.close.reason) == (4000, "done")
+    with pytest.raises(SessionMiss):
+        Playback([Recorded.of(tape.exchange())], NOBODY).take(b"\x00\x02")
+
+
+def test_audio_that_somebody_cut_in_a_recording_is_compared_as_far_as_it_goes() -> None:
+    """In lists, too; other audio, and another message around it, are no match."""
+    messages = ClientMessages()
+    cut = {"blake3": blake3_hex(b"some"), "bytes": 4, PREFIX: True}
+
+    said = messages.read(json.dumps({"item": {"content": [{"type": "input_audio", "audio": PCM}]}}))
+    assert messages.is_last(said, {"item": {"content": [{"type": "input_audio", "audio": cut}]}})
+    assert not messages.is_last(said, {"item": {"content": [{"type": "other", "audio": cut}]}})
+    other = {**cut, "blake3": blake3_hex(b"same")}
+    assert not messages.is_last(said, {"item": {"content": [{"type": "input_audio", "audio": other}]}})
+    assert not messages.is_last(said, {"item": {"content": []}})
