@@ -15,7 +15,7 @@ ABOUT: Final = {
     "write": "Staging and committing new recordings, beside writing the same files by hand.",
     "commit": (
         "One new answer onto stores of ever more rows. In one file, the work grows with the rows; "
-        "it must not grow faster."
+        "it must not grow faster. With shards, as any store over 20,000 rows has, it should not grow."
     ),
     "index": "A store of a million rows, in shards, beside one of ten thousand.",
     "conversation": "A long conversation: its size on disk beside its text, and what reading it takes.",

@@ -31,6 +31,7 @@ from cortex_replay.store.index.index import (
     content_key,
     continued_by,
     row_key,
+    rows_by_key,
 )
 from cortex_replay.store.trust import Layout
 
@@ -78,7 +79,7 @@ class _Planner:
     def __init__(self, index: Index, read: Callable[[Row], Said]) -> None:
         self._index = index
         self._read = read
-        self._before: dict[RowKey, Row] = {row_key(row): row for row in index.rows}
+        self._before: dict[RowKey, Row] = rows_by_key(index)
         self._after = dict(self._before)
         self._files = {row.path: row for row in index.rows}
         self._members: dict[_Subject, dict[str, _Sequence]] = {}

@@ -624,6 +624,7 @@ class StoreReader:
             raise FixtureIntegrityFailed(report.findings)
         self._follow(report.index)
 
+    @pause_gc()
     def _follow(self, index: Index) -> None:
         """Follow an index that somebody committed; what was parsed from other files is forgotten."""
         if index.shards:

@@ -12,6 +12,7 @@ from typing import Self
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
 from cortex_replay.errors import FixtureIntegrityFailed, NoFixture, StoreIo
+from cortex_replay.gc_pause import pause_gc
 from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.changes import Add, Changes, Pin, Remove, new_exchange, new_fixture
 from cortex_replay.store.check import CheckReport, check_place_of_new
@@ -248,6 +249,7 @@ class Store(StoreReader):
         with translate_errors():
             return self._writer.plan(changes)
 
+    @pause_gc()
     def commit(self) -> CommitSummary:
         """Make every staged change, all or none, on top of whatever others committed meanwhile.
 

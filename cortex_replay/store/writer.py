@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -388,7 +389,7 @@ class StoreWriter:
         touched, index = read_touched(self._source, root, self._rows, wanted)
         if findings := trust.trust_rows(index, self._layout):
             raise FixtureIntegrityFailed(findings)
-        if any(row.prompt_hash is None for row in index.fixtures):
+        if None in map(attrgetter("prompt_hash"), index.fixtures):
             keys = [read_fixture(self._source, row)[0].key for row in index.fixtures]
             rows = [FixtureRow(*row[:2], *key) for row, key in zip(index.fixtures, keys, strict=True)]
             index = Index(rows, index.exchanges, index.header, index.scoped, index.parts)

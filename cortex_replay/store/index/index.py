@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from cortex_replay.store.paths import SHARDS_FOLDER
 
@@ -34,6 +34,7 @@ __all__ = [
     "continued_by",
     "parse_index",
     "row_key",
+    "rows_by_key",
 ]
 
 FORMAT_VERSION: Final = 1
@@ -162,20 +163,31 @@ class Index:
     @classmethod
     def of(cls, rows: Iterable[Row], header: dict[str, Scalar], shards: Iterable[ShardRow] = ()) -> Index:
         """An index of these rows, each table sorted by path."""
-        ordered = sorted(rows, key=itemgetter(0))
-        return cls(
-            [row for row in ordered if isinstance(row, FixtureRow)],
-            [row for row in ordered if isinstance(row, ExchangeRow)],
-            header,
-            [row for row in ordered if isinstance(row, ScopedRow)],
-            [row for row in ordered if isinstance(row, PartRow)],
-            list(shards),
-        )
+        index = cls(header=header, shards=list(shards))
+        tables: dict[type[Row], list[Any]] = {
+            FixtureRow: index.fixtures,
+            ExchangeRow: index.exchanges,
+            ScopedRow: index.scoped,
+            PartRow: index.parts,
+        }
+        for row in sorted(rows, key=itemgetter(0)):
+            tables[type(row)].append(row)
+        return index
 
     @property
     def rows(self) -> list[Row]:
         """The rows of all tables."""
         return [*self.fixtures, *self.exchanges, *self.scoped, *self.parts]
+
+
+def rows_by_key(index: Index) -> dict[RowKey, Row]:
+    """Every row by its :func:`row_key`."""
+    found: dict[RowKey, Row] = {}
+    # Of a hundred thousand rows, nearly all are fixtures: no step through Python for each of these.
+    found.update(zip(map(itemgetter(_KEY_SLICES[FixtureRow]), index.fixtures), index.fixtures, strict=True))
+    others: list[Row] = [*index.exchanges, *index.scoped, *index.parts]
+    found.update((row_key(row), row) for row in others)
+    return found
 
 
 class IndexSyntaxError(ValueError):

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -99,7 +99,8 @@ class Links:
     @classmethod
     def of(cls, index: Index, read: Callable[[NamedFile], bytes]) -> Links:
         """Those of an index that is in memory as a whole."""
-        rows = parents_in(index) if any(map(continued_by, index.rows)) else {}
+        files = chain(index.fixtures, index.scoped)
+        rows = parents_in(index) if any(map(attrgetter("continues"), files)) else {}
         parts = {row.blake3: row for row in index.parts}
         return cls(rows.get, parts.get, read)
 

@@ -185,13 +185,14 @@ class _Packer:
     def _find_orphans(self) -> None:
         """Find fixtures whose request cannot be put together any more from what is listed now."""
         for key in self._changes.keys:
+            rows = [row for row in self._after.children(key) if row.path not in self._staged]
+            if not rows:  # nearly always, and the rest takes all rows by their keys
+                continue
             was, now = self._before.find(key), self._after.find(key)
             if was is None or (now is not None and now.blake3 == was.blake3):
                 continue
-            rows = [row for row in self._after.children(key) if row.path not in self._staged]
-            if not rows or (now is not None and self._is_same(was, now)):
-                continue
-            self._orphans |= {row.path: row for row in rows}
+            if now is None or not self._is_same(was, now):
+                self._orphans |= {row.path: row for row in rows}
 
     def _is_same(self, was: FileRow, now: FileRow) -> bool:
         old, new = self._request(was), self._request(now)
