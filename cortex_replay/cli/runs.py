@@ -21,10 +21,10 @@ from cortex_replay.run import Run
 from cortex_replay.store import Store
 from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.paths import INDEX_NAME
-from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
     from cortex_replay.gateway.rpc import Rpc
+    from cortex_replay.store.writer import CommitSummary
 
 __all__ = [
     "open_recording",

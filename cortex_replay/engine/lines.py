@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cortex_replay.store import Answer
 from cortex_replay.store.changes import essence_of_answer
-from cortex_replay.store.growing import Growing
+
+if TYPE_CHECKING:
+    from cortex_replay.store.growing import Growing
 
 __all__ = ["Line"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 import orjson
@@ -28,8 +28,10 @@ from cortex_replay.redact.sensitivity import may_hold_label
 from cortex_replay.store import Answer, Fixture, FixtureKey, Store
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture_json import FixtureError, RenderedFixture, fixture_in, read_document
-from cortex_replay.store.growing import Growing
 from cortex_replay.strict_json import JsonError, loads
+
+if TYPE_CHECKING:
+    from cortex_replay.store.growing import Growing
 
 __all__ = ["RedactingStager", "clean_wire", "redaction_entries"]
 

@@ -22,13 +22,13 @@ from cortex_replay.errors import LlmError
 from cortex_replay.modes import AnyMode, Mode
 from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import Store
-from cortex_replay.store.writer import CommitSummary
 
 if TYPE_CHECKING:
     from cortex_replay.adapters.request_rate import RequestRate
     from cortex_replay.engine.fleet import Fleet
     from cortex_replay.engine.fork_names import ForkPlan
     from cortex_replay.engine.learner import CallLearner
+    from cortex_replay.store.writer import CommitSummary
 
 __all__ = ["HOW_TO_RECORD", "RunState"]
 

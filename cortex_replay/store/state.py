@@ -16,7 +16,6 @@ from typing import Final
 
 from cortex_replay.disk import PRIVATE, PRIVATE_FOLDER, Folder, fcntl
 from cortex_replay.errors import Finding, FixtureIntegrityFailed, StoreIo
-from cortex_replay.store.creation import make_store, refuse_index
 from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.git.repository import is_tracked
 from cortex_replay.store.journal import JOURNAL_NAME, STATE_FOLDER, Journal, parse_journal
@@ -115,6 +114,8 @@ def create_store(source: DirectorySource) -> None:
         FileExistsError: There is one.
         StoreIo: What is there is not ours. Nothing was written.
     """
+    from cortex_replay.store.creation import make_store, refuse_index  # noqa: PLC0415 - most stores are there
+
     with Folder.reach(source.path, make=True, anchor=source.anchor) as root:
         refuse_index(root)  # before a state folder is made for nothing
     with _open_state(source) as state, _lock(state.folder):

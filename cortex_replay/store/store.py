@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from cortex_replay.config.key_rules import Further, KeyRules
 from cortex_replay.disk import Folder, absolute_path
@@ -20,14 +20,16 @@ from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange, render_exchange
 from cortex_replay.store.fixture import Fixture, FixtureKey
 from cortex_replay.store.fixture_json import RenderedFixture
-from cortex_replay.store.growing import Growing
 from cortex_replay.store.index.index import ScopedRow
 from cortex_replay.store.paths import INDEX_NAME
 from cortex_replay.store.reader import StoredFixture, StoreReader, Verify
-from cortex_replay.store.staging import Abandoned, find_abandoned
 from cortex_replay.store.state import create_store, open_run, translate_errors
-from cortex_replay.store.witness import Witness
-from cortex_replay.store.writer import CommitSummary, StoreWriter, check_place
+
+if TYPE_CHECKING:
+    from cortex_replay.store.growing import Growing
+    from cortex_replay.store.staging import Abandoned
+    from cortex_replay.store.witness import Witness
+    from cortex_replay.store.writer import CommitSummary, StoreWriter
 
 __all__ = ["Store", "StoredFixture", "Verify"]
 
@@ -77,6 +79,8 @@ class Store(StoreReader):
         root = Path(path)
         if os.path.lexists(absolute_path(root) / INDEX_NAME):
             return cls.open(path, verify=verify)
+        from cortex_replay.store.writer import check_place  # noqa: PLC0415 - as in _writer
+
         source = DirectorySource(root, is_new=True)
         check_place(root)
         _refuse_strays(source)
@@ -269,17 +273,21 @@ class Store(StoreReader):
     def discard(self) -> None:
         """Drop what this store staged and did not commit."""
         with self._writing:
-            self._writer.discard()
+            if self._has_writer:
+                self._writer.discard()
 
     def abandon(self) -> None:
         """Leave what this store staged to whoever adopts it (:meth:`adopt_abandoned`), without a commit."""
         with self._writing:
-            self._writer.abandon()
+            if self._has_writer:
+                self._writer.abandon()
 
     def attest(self, witness: Witness) -> None:
         """Tell a witness of every change that this store and its later branches stage, from now on."""
         with self._writing:
-            self.witness = self._writer.witness = witness
+            self.witness = witness
+            if self._has_writer:
+                self._writer.witness = witness
 
     def stage(self, change: Add | Remove | Pin, data: bytes = b"") -> Growing:
         """Stage a change that another process made.
@@ -302,6 +310,8 @@ class Store(StoreReader):
 
     def abandoned(self) -> Abandoned:
         """What runs that died before they committed abandoned."""
+        from cortex_replay.store.staging import find_abandoned  # noqa: PLC0415 - as in _writer
+
         return find_abandoned(self._source)
 
     def adopt_abandoned(self) -> int:
@@ -322,8 +332,23 @@ class Store(StoreReader):
         return f"Store({os.fspath(self.root)!r}, {size})"
 
     def _start_writing(self) -> None:
-        self._writer = StoreWriter(self._source, self.layout, self.witness)
+        self._writers: dict[str, StoreWriter] = {}
+        """The one writer, once there is one."""
         self._writing = threading.Lock()
+
+    @property
+    def _has_writer(self) -> bool:
+        return bool(self._writers)
+
+    @property
+    def _writer(self) -> StoreWriter:
+        """What stages and commits, made with the first change: replay makes none."""
+        if not self._writers:
+            from cortex_replay.store.writer import StoreWriter  # noqa: PLC0415 - a fifth of the store's modules
+
+            # In one step: of two threads that come here first, both get the same.
+            self._writers.setdefault("", StoreWriter(self._source, self.layout, self.witness))
+        return self._writers[""]
 
     def _add(
         self,

@@ -57,7 +57,7 @@ _UNNEEDED = (
     "websockets",
 )
 """What only a miss, a recording, a fault, an MCP client, a proxy, a WebSocket or another wire needs."""
-_MOST_OWN = 265
+_MOST_OWN = 246
 """Modules of ours; each takes about a millisecond. Load what an answer can do without with its first use."""
 
 

@@ -47,7 +47,7 @@ _UNNEEDED = (
     "uvloop",
 )
 """What only an adapter of ours, a fault, a gateway, a miss, another wire or another client needs."""
-_MOST_OWN = 278
+_MOST_OWN = 262
 """Modules of ours; each takes about a millisecond. Load what an answer can do without with its first use."""
 
 _BEFORE = {

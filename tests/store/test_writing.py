@@ -9,6 +9,7 @@ import os
 import threading
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ from cortex_replay.store.journal import Journal, parse_journal
 from cortex_replay.store.lock import LockedStore
 from cortex_replay.store.reindex import apply_reindex, plan_reindex
 from cortex_replay.store.trust import Layout
+from cortex_replay.store.writer import StoreWriter
 from cortex_replay.types import StreamChunk, ToolCall
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
 from tests.golden import REPLAY_FIXTURES
@@ -446,6 +448,27 @@ def test_abandoning_a_commit_that_could_not_be_taken_back(
     assert store.adopt_abandoned() == 1
     store.commit()
     assert texts(Store.open(store.root)) == ["1", "2"]
+
+
+def test_two_that_begin_to_write_at_once_have_one_writer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made with the first change; what one thread stages must not be lost to another's."""
+    met: list[StoreWriter] = []
+
+    class Slow(StoreWriter):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            if not met:
+                met.append(self)
+                met.append(store._writer)  # somebody else, meanwhile
+
+    monkeypatch.setattr("cortex_replay.store.writer.StoreWriter", Slow)
+
+    first = store._writer
+
+    assert store._writer is first
+    assert met[1] is first
 
 
 def test_discarding(store: Store) -> None:
