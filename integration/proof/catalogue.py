@@ -27,7 +27,7 @@ PROOFS: Final[tuple[Proof, ...]] = (
         "may be in when the power goes: what was not synced is there, lost, torn at a sector or "
         "zeros, and names reach the disk in any order (`tests/torture/power_loss.py`). It is *bad* if "
         "it is neither that of before the change nor that of after it, or lacks what was said to be "
-        "saved.",
+        "saved. git is left out: it works with hard links, and this model of a disk knows none.",
         "losses",
         "power",
         0,

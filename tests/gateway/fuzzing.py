@@ -30,6 +30,8 @@ CRASH: Final = "crashes"
 HANG: Final = "hangs"
 WRONG: Final = "served wrongly"
 QUESTIONS: Final = 8
+_INTERNAL: Final = b"internal error"
+"""What a client of ours is told of a mistake of ours; its status is that of a miss, lest it ask again."""
 _HOST: Final = "the-host"
 _PATIENCE_S: Final = 60
 _MORE_S: Final = 0.05
@@ -125,7 +127,8 @@ def verdict_of(port: int, random: Random, patience: float = _PATIENCE_S) -> str:
     if any(answer_to(number).encode() in said for number in range(QUESTIONS)):
         return WRONG
     status = re.match(rb"HTTP/1\.[01] (\d)\d\d ", said)
-    if b"HTTP/1.1 5" in said or (attack.is_whole and status is None):
+    is_silent = attack.is_whole and status is None
+    if is_silent or b"HTTP/1.1 5" in said or _INTERNAL in said:
         return CRASH
     return "" if status is not None and status[1] in b"123" else REFUSED
 
