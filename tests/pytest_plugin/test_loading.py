@@ -7,12 +7,13 @@ import importlib
 import json
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 
 import pytest
 
 from cortex_replay.pytest_plugin.loading import loading
+from tests.nested import LIGHT
 from tests.pytest_plugin.conftest import record
 
 _TESTS = """
@@ -65,12 +66,18 @@ _BEFORE = {
 """What the hooks themselves need; pytest loads it."""
 
 
-def test_the_first_marked_test_loads_little_and_as_python_does(project: pytest.Pytester) -> None:
+def test_the_first_marked_test_loads_little_and_as_python_does(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pytest itself finds the plugin, and loads it as it loads tests."""
+    for name in LIGHT:
+        monkeypatch.delenv(name)
     record(project.path / "llm", "Where?")
     project.makeconftest("import pytest\npytest.register_assert_rewrite('helper')")
     project.makepyfile(helper="def check(got):\n    assert got == 'another'\n", test_calls=_TESTS)
 
-    result = project.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
+    without = [f"-pno:{name}" for name in ("cacheprovider", "hypothesispytest", "xdist")]
+    result = project.runpytest_subprocess(*without)
 
     result.assert_outcomes(passed=1, failed=1)
     assert "- another" in result.stdout.str()  # what a project asserts is explained as ever
@@ -116,6 +123,15 @@ def test_only_our_own_modules_are_found_otherwise_and_only_until_the_run_ends(
     cleanup()  # where somebody has put the list back
 
 
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    """As in a project that has frozen nothing; here, all that was collected is."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("_thawed")
 def test_what_was_loaded_is_as_collectable_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """But young objects are few, and so is what the next collection walks."""
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
@@ -135,6 +151,7 @@ def test_what_was_loaded_is_as_collectable_as_ever(monkeypatch: pytest.MonkeyPat
     assert is_gone == [True]
 
 
+@pytest.mark.usefixtures("_thawed")
 def test_what_a_project_has_frozen_stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     gc.freeze()
