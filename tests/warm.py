@@ -2,7 +2,7 @@
 
 A server without threads loads the package once for each worker of a run, and forks for each start, so that a
 process has its own environment, folder, streams, signals and status, as one that was executed has. Tests of
-how the program starts, and of what it loads, execute it; so does whatever starts it with variables of Python.
+how the program starts, and of what it loads, execute it; so does what sets variables that Python reads then.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _LENGTH: Final = struct.Struct("!I")
 _NUMBER: Final = struct.Struct("!i")
 _LEFT_OUT: Final = ("cortex_replay.pytest_plugin", "cortex_replay.testing", "cortex_replay.__main__")
+_READ_AT_START: Final = ("PYTHON", "LC_")
 _EXECUTED: Final = ("preexec_fn", "pass_fds", "process_group", "user", "group", "umask", "executable")
 """What a fork does not do."""
 
@@ -48,7 +49,7 @@ def start(arguments: list[str], **options: Any) -> subprocess.Popen[Any]:
     """
     command = [str(PROGRAM), *arguments]
     environment: Mapping[str, str] = options.get("env") or os.environ
-    is_of_python = any(value and name.startswith("PYTHON") for name, value in environment.items())
+    is_of_python = any(value and name.startswith(_READ_AT_START) for name, value in environment.items())
     if is_of_python or not hasattr(os, "fork") or any(name in options for name in _EXECUTED):
         return subprocess.Popen(command, **options)
     return _Fork(command, **options)
@@ -109,7 +110,7 @@ class _Fork(subprocess.Popen[Any]):
                 told = os.read(self._ended, _NUMBER.size)
                 os.close(self._ended)
                 self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(told)[0])
-        return self.returncode  # type: ignore[no-any-return]
+        return self.returncode
 
 
 _ENDING: Final = threading.RLock()
@@ -164,11 +165,11 @@ def _serve(control: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        ready, _, _ = select.select([control.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _tell_of_ends(children)
-        if control in ready:
+        if control.fileno() in ready:
             size, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 4)
             if not size:
                 os._exit(0)

@@ -20,6 +20,7 @@ from cortex_replay.engine.http.opaque import opaque_key
 from cortex_replay.mcp.questions import question_of
 from cortex_replay.store.exchange import Exchange
 from tests.builder import StoreBuilder, ask
+from tests.warm import start
 
 ROOT = Path(__file__).parents[2]
 ECHO = ("--provider", "echo", "--model", "m")
@@ -48,8 +49,7 @@ def at_a_terminal(*arguments: str | Path, columns: int = 80, **environment: str)
     """What the real program prints when a terminal is there."""
     parent, child = pty.openpty()
     termios.tcsetwinsize(child, (24, columns))
-    command = [sys.executable, "-m", "cortex_replay", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=child, stderr=child, env=os.environ | environment)
+    process = start(list(map(str, arguments)), stdout=child, stderr=child, env=os.environ | environment)
     os.close(child)
     output = b""
     while True:

@@ -14,8 +14,9 @@ from cortex_replay import Store
 from tests.adapters.dialects import DIALECTS
 from tests.adapters.fake_provider import FakeProvider, serving_in_thread, whole
 from tests.cli.commands import run
-from tests.cli.programs import ASK, PROGRAM, TWICE, Shell
+from tests.cli.programs import ASK, TWICE, Shell
 from tests.gateway.upstream import REAL_KEY
+from tests.warm import start
 
 CHAT = DIALECTS[1]
 
@@ -164,9 +165,9 @@ def test_what_follows_the_dashes_belongs_to_the_command(shell: Shell, provider: 
 def test_ctrl_c_keeps_what_was_recorded(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
     """As a terminal sends it: to the whole group."""
     waiting = ASK + "ask('one'); print('asked', flush=True); import time; time.sleep(60)"
-    command = [str(PROGRAM), "record", "--store", "llm", "--", sys.executable, "-c", waiting]
+    command = ["record", "--store", "llm", "--", sys.executable, "-c", waiting]
     env = {**shell.environment, "OPENAI_BASE_URL": f"{provider.url}/v1", "OPENAI_API_KEY": REAL_KEY}
-    with subprocess.Popen(
+    with start(
         command,
         cwd=tmp_path,
         env=env,
@@ -183,11 +184,9 @@ def test_ctrl_c_keeps_what_was_recorded(shell: Shell, provider: FakeProvider, tm
 
 def test_whoever_ends_us_ends_the_command(shell: Shell, provider: FakeProvider, tmp_path: Path) -> None:
     waiting = ASK + "ask('one'); print('asked', flush=True); import time; time.sleep(60)"
-    command = [str(PROGRAM), "record", "--store", "llm", "--", sys.executable, "-c", waiting]
+    command = ["record", "--store", "llm", "--", sys.executable, "-c", waiting]
     env = {**shell.environment, "OPENAI_BASE_URL": f"{provider.url}/v1", "OPENAI_API_KEY": REAL_KEY}
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with start(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
