@@ -175,7 +175,7 @@ class RunFolder:
     """
 
     def __init__(self, folder: Folder) -> None:
-        if fcntl is None:
+        if fcntl is None:  # pragma: no cover - Windows
             raise StoreIo("recording needs Linux or macOS; on Windows a store can be read and verified")
         self._folder = folder
         with ExitStack() as held, _storing():

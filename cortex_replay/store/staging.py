@@ -240,7 +240,7 @@ def _is_owned(folder: Folder) -> bool:
         fcntl.flock(owner, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except AttributeError:  # Windows, where nobody stages anything
+    except AttributeError:  # pragma: no cover - Windows, where nobody stages anything
         return False
     finally:
         os.close(owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,18 @@ def test_failures_move_with_their_request(tmp_path: Path) -> None:
     failures = Store.open(tmp_path).failures("m", asked("pid ⟦pid#1⟧").prompt_hash())
     assert failures[1].wire["body"] == '{"error": "⟦pid#1⟧ is in the way"}'
     assert (failures[1].meta or {})["bindings"] == ["pid"]
+
+
+def test_a_recording_without_its_request_stays_as_it_is() -> None:
+    fixture = replace(Fixture.of(asked("pid 48113"), Answer("kill 48113")), request=None)
+    failure = Exchange.failure(fixture.key, 1, {"status": 503, "headers": {}, "body": "48113"})
+
+    assert RENEWAL.fixture(fixture) is fixture
+    assert RENEWAL.failure(failure, fixture) is failure
+
+
+def test_a_failure_that_names_no_bound_value_stays_as_it_is() -> None:
+    fixture = Fixture.of(asked("pid 48113"), Answer("kill 48113"))
+    failure = Exchange.failure(fixture.key, 1, {"status": 503, "headers": {}, "body": "later"})
+
+    assert RENEWAL.failure(failure, fixture) is failure

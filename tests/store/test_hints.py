@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cortex_replay.hashing import blake3_hex
 from cortex_replay.store.fixture import Answer
+from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.hints import for_shard
 from tests.builder import StoreBuilder, ask, fixture_of
 
 
@@ -118,3 +121,22 @@ def test_no_finding_quotes_what_a_fixture_says(builder: StoreBuilder) -> None:
         path.write_bytes(path.read_bytes().replace(b'"text": "One."', secret))
         for finding in builder.findings():
             assert "hunter2" not in f"{finding}{finding.hint}"
+
+
+def test_a_file_that_was_listed_with_other_line_ends(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path)
+    fixture = fixture_of(ask("q"), Answer("a"))
+    builder.add_bytes(render_fixture(fixture).replace(b"\n", b"\r\n"), fixture.key)
+    builder.write()
+    path = first_file(builder)
+    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
+
+    assert "it was listed with CRLF and now has LF" in hint(builder)
+
+
+def test_a_shard_with_other_bytes() -> None:
+    data = b"[[fixture]]\n"
+
+    assert "git lfs pull" in for_shard(blake3_hex(data), b"version https://git-lfs.github.com/spec/v1\n")
+    assert "CRLF" in for_shard(blake3_hex(data), data.replace(b"\n", b"\r\n"))
+    assert "CRLF" not in for_shard(blake3_hex(data), b"other\n")

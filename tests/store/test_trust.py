@@ -16,8 +16,10 @@ from cortex_replay import (
     TokenUsage,
     blake3_hex,
 )
+from cortex_replay.store import trust
 from cortex_replay.store.fixture import Answer, Fixture, FixtureKey, TimedChunk
 from cortex_replay.store.fixture_json import render_fixture
+from cortex_replay.store.index.index import FixtureRow
 from cortex_replay.types import StreamChunk, ToolCall, ToolCallDelta
 from tests.builder import MODEL, StoreBuilder, ask, fixture_of
 
@@ -592,3 +594,26 @@ def test_bad_exchanges(tmp_path: Path, data: bytes, key: dict[str, str], code: s
     builder.write()
 
     assert code == only_finding(builder)
+
+
+def test_a_shard_needs_a_hash() -> None:
+    text = f'version = 1\n\n[[shard]]\nname = "00"\nblake3 = "{"0" * 64}"\n'
+    assert [shard.name for shard in trust.trust_index(text.encode()).shards] == ["00"]
+
+    with pytest.raises(trust.Untrusted) as refused:
+        trust.trust_index(text.replace("0" * 64, "0" * 63).encode())
+    assert refused.value.finding.code == "hash-spelling"
+
+
+def test_nothing_larger_than_it_may_be_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = FixtureRow("fixtures/a.json", blake3_hex(b"12345"), "m", "1" * 64)
+    trust.check_bytes(row, b"12345")
+    monkeypatch.setattr(trust, "MAX_FIXTURE_BYTES", 4)
+    monkeypatch.setattr(trust, "MAX_INDEX_BYTES", 4)
+
+    with pytest.raises(trust.Untrusted) as refused:
+        trust.check_bytes(row, b"12345")
+    assert refused.value.finding.code == "too-large"
+    with pytest.raises(trust.Untrusted) as refused:
+        trust.trust_index(b"#####")
+    assert refused.value.finding.code == "too-large"

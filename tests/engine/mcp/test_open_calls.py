@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -56,3 +57,32 @@ def test_what_is_no_answer_belongs_to_what_the_transport_tells_and_else_to_the_l
     assert calls.owner_of(said, 3) is made[1], "a subscription has no messages of its own"
     assert calls.owner_of(said, None) is made[1]
     assert (calls.subscription(1), calls.subscription(2), calls.subscription(0)) == (3, None, None)
+
+
+def test_who_waits_goes_on_when_the_last_call_is_over() -> None:
+    calls, first, second = OpenCalls(), call(1), call(2)
+
+    async def main() -> list[int]:
+        await calls.wait_for_none(60)  # there is none
+        calls.add(first)
+        calls.add(second)
+        waiting = asyncio.create_task(calls.wait_for_none(60))
+        left = []
+        for one in (first, second):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            calls.remove(one)
+            left.append(len(calls))
+        await waiting
+        return left
+
+    assert asyncio.run(main()) == [1, 0]
+
+
+def test_who_waits_for_a_call_that_never_ends_goes_on_in_the_end() -> None:
+    calls = OpenCalls()
+    calls.add(call(1))
+
+    asyncio.run(calls.wait_for_none(0))
+
+    assert len(calls) == 1
