@@ -36,7 +36,7 @@ test: style ## Lint, run the tests (long families in part, other cases with ever
 # Parts whose own tests have to cover them, branches and all: the floor is in pyproject.toml. Some of these tests stand
 # elsewhere: commands that a part was made for, attacks on it, and a bucket behind it.
 COVERED := tests/engine tests/redact tests/store tests/wire tests/types tests/test_canonical.py tests/test_strict_json.py \
-  $(patsubst %,tests/cli/test_%.py,export index receipt repack resolve sign) $(patsubst %,tests/security/test_%.py,git marks merge_driver) \
+  $(patsubst %,tests/cli/test_%.py,export index receipt repack resolve sign) $(patsubst %,tests/security/test_%.py,git marks) \
   tests/gateway/test_kept_prompts.py tests/sharing/test_reading.py
 suite: $(VENV)/.dev ## The tests alone, with the coverage of five parts
 	@rm -rf $(VENV)/coverage && mkdir $(VENV)/coverage
