@@ -25,7 +25,7 @@ from cortex_replay.errors import (
 )
 from cortex_replay.modes import Mode
 from cortex_replay.store import FixtureKey
-from cortex_replay.store.changes import essence_of_exchange
+from cortex_replay.store.changes import says_one_thing
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.fixture import bindings_in
 from cortex_replay.types import TokenUsage
@@ -260,7 +260,7 @@ def join_answers(answers: Sequence[Exchange], look: ExchangeLookUp) -> Exchange:
         then=tuple(answer.wire for answer in answers[1:]),
         meta={"bindings": [*names]} if names else None,
     )
-    return replace(whole, then=()) if len(set(essence_of_exchange(whole))) == 1 else whole
+    return replace(whole, then=()) if says_one_thing(whole) else whole
 
 
 @asynccontextmanager

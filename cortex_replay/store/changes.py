@@ -41,6 +41,7 @@ __all__ = [
     "new_fixture",
     "said_by",
     "said_by_exchange",
+    "says_one_thing",
     "shard_of_change",
 ]
 
@@ -185,7 +186,17 @@ def exact_essence_of_answer(answer: Answer) -> bytes:
 
 def essence_of_exchange(exchange: Exchange) -> Essence:
     """The status and the body of each answer; headers and times vary between equal ones."""
-    return tuple(blake3(compact(_body_of(wire)).encode()).digest() for wire in exchange.wires)
+    return tuple(map(_essence_of_wire, exchange.wires))
+
+
+def says_one_thing(exchange: Exchange) -> bool:
+    """Whether all answers of an exchange are the same. It ends at the first that is not."""
+    first = _essence_of_wire(exchange.wire)
+    return all(_essence_of_wire(wire) == first for wire in exchange.then)
+
+
+def _essence_of_wire(wire: Mapping[str, JsonValue]) -> bytes:
+    return blake3(compact(_body_of(wire)).encode()).digest()
 
 
 def _body_of(wire: Mapping[str, JsonValue]) -> JsonValue:

@@ -104,6 +104,17 @@ def test_calls_that_are_recorded_as_they_are_have_sequences(store: Store) -> Non
     assert again.stage_exchange("b", [POLL], [wire("6")]).fates == [Fate.KEPT]
 
 
+@pytest.mark.parametrize(("texts", "stored"), [("1112", "1112"), ("1121", "1121"), ("111", "1")])
+def test_answers_become_one_only_if_all_of_them_are_the_same(store: Store, texts: str, stored: str) -> None:
+    stager = SequenceStager(store, Redactor(()))
+    stager.stage_exchange("a", [POLL] * len(texts), [wire(text) for text in texts])
+    store.commit()
+    found = store.exchange(*store.exchange_keys(), "a")
+
+    assert found is not None
+    assert "".join(str(one["body"]) for one in found.wires) == stored
+
+
 def test_a_secret_is_cut_out_or_nothing_is_staged(store: Store) -> None:
     staged = SequenceStager(store, Redactor(())).stage("a", [REQUEST], [(Answer(f"It is {SECRET}."), {})])
     store.commit()
