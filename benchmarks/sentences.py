@@ -53,12 +53,14 @@ ABOUT: Final = {
 
 _WHY: Final[dict[tuple[str, str], str]] = {
     ("plugin", "added to a test"): (
-        "Most of it is paid once: the first marked test loads the engine, the store and the settings. "
-        "The more tests a run has, the less that is for each."
+        "More than half of it is paid once: the first marked test loads the engine, the store and the "
+        "settings, and pytest walks them when it collects garbage at its end. The more tests a run has, the "
+        "less that is for each."
     ),
     ("miss", "a miss explained"): (
         "Every recording is opened, read and compared, since an index of their words on disk could be stale. "
-        "Where both ends of a request differ, the long lines of each are compared as well."
+        "To open and read the files takes half of the time. Where both ends of a request differ, the long "
+        "lines of each are compared as well."
     ),
     ("record", "10,000 answers"): (
         "About half of a call is httpx, which vcrpy goes through as well. Most of the rest is looking for "

@@ -93,7 +93,7 @@ def test_a_loop_that_is_imported_later_is_watched_too(monkeypatch: pytest.Monkey
                     ask(HOST, 443)
         finally:
             loop.close()
-    assert type(loop).create_connection is type(loop).__mro__[1].create_connection
+    assert "create_connection" not in vars(type(loop))  # but in what it derives from, as ever
 
 
 def test_nothing_stays_behind_the_last_guard() -> None:

@@ -135,7 +135,7 @@ def _thawed() -> Iterator[None]:
 def test_what_was_loaded_is_as_collectable_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """But young objects are few, and so is what the next collection walks."""
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    is_gone = []
+    is_gone: list[bool] = []
 
     class Knot:
         def __init__(self) -> None:
@@ -143,7 +143,7 @@ def test_what_was_loaded_is_as_collectable_as_ever(monkeypatch: pytest.MonkeyPat
 
     with loading(_Config()):  # type: ignore[arg-type]
         weakref.finalize(Knot(), is_gone.append, True)
-        made = [[] for _ in range(10_000)]  # type: ignore[var-annotated]
+        made: list[list[int]] = [[] for _ in range(10_000)]
 
     assert gc.get_freeze_count() == 0
     assert sum(map(len, map(gc.get_objects, (0, 1)))) < len(made)
