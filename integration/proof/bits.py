@@ -44,7 +44,7 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
         tell(done := done + 1, total)
     found["aimock"] = _flip_aimock(stride)
     tell(done := done + 1, total)
-    found["git"] = _flip_git(scale.pick(397, 97, 7))
+    found["git"] = _flip_git(scale.pick(97, 7, 1))
     tell(done := done + 1, total)
     return [
         _row("fixtures", "cortex-replay", f"{len(fixtures)} fixtures", found["fixtures"]),
@@ -113,7 +113,13 @@ def _flip_aimock(stride: int) -> Counter[str]:
     with TemporaryDirectory(dir=SCRATCH) as folder:
         path = Path(folder) / "fixtures.json"
         path.write_text(json.dumps({"fixtures": fixtures}, indent=2))
-        command = [needed("node", "run aimock"), _AIMOCK, aimock_package() / "index.js", path, str(stride)]
+        command: list[str | Path] = [
+            needed("node", "run aimock"),
+            _AIMOCK,
+            aimock_package() / "index.js",
+            path,
+            str(stride),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return Counter(json.loads(done.stdout))
 

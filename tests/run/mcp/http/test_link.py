@@ -67,7 +67,7 @@ async def linked(
             {},
             options.pop("redactor", None) or Redactor,
             lambda _: None,
-            options.pop("timeout_ms", 10_000),
+            options.pop("timeout_ms", 60_000),
         )
         servers.add("tools", web.url + path, **options)
         link = await servers.connect("tools", client or ClientHeaders())()
