@@ -41,8 +41,6 @@ from cortex_replay.secret_names.wordlike import reads_like_words
 from cortex_replay.store import Answer, FixtureKey, Store
 from cortex_replay.store.answers import answer_problem
 from cortex_replay.store.changes import Add, Pin, Remove
-from cortex_replay.store.check import CheckReport
-from cortex_replay.store.directory import DirectorySource
 from cortex_replay.store.exchange import Exchange
 from cortex_replay.store.growing import Growing
 from cortex_replay.store.paths import INDEX_NAME
@@ -396,9 +394,8 @@ def _refusal(error: RecordingRefused | FixtureIntegrityFailed, what: str = "it")
 class _DryRunStore(Store):
     """A store that is read, and only seems to be changed."""
 
-    def __init__(self, source: DirectorySource, report: CheckReport) -> None:
-        super().__init__(source, report)
-        self._writer = _IdleWriter(source, report.layout)
+    def _new_writer(self) -> StoreWriter:
+        return _IdleWriter(self._source, self.layout)
 
 
 class _IdleWriter(StoreWriter):

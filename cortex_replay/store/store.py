@@ -344,11 +344,14 @@ class Store(StoreReader):
     def _writer(self) -> StoreWriter:
         """What stages and commits, made with the first change: replay makes none."""
         if not self._writers:
-            from cortex_replay.store.writer import StoreWriter  # noqa: PLC0415 - a fifth of the store's modules
-
             # In one step: of two threads that come here first, both get the same.
-            self._writers.setdefault("", StoreWriter(self._source, self.layout, self.witness))
+            self._writers.setdefault("", self._new_writer())
         return self._writers[""]
+
+    def _new_writer(self) -> StoreWriter:
+        from cortex_replay.store.writer import StoreWriter  # noqa: PLC0415 - a fifth of the store's modules
+
+        return StoreWriter(self._source, self.layout, self.witness)
 
     def _add(
         self,

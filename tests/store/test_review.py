@@ -219,7 +219,9 @@ def test_calls_and_errors_are_reviewed_beside_answers(tmp_path: Path) -> None:
     listing: dict[str, Any] = {"upstream": "openai", "method": "GET", "path": "/v1/models"}
     listing |= {"query": [], "body": None}
     wire: dict[str, Any] = {"status": 503, "headers": {}, "body": "{}"}
-    said: dict[str, Any] = {"messages": [{"at_ms": 0, "result": {"content": [{"type": "text", "text": "Sold."}]}}]}
+    said: dict[str, Any] = {
+        "messages": [{"at_ms": 0, "result": {"content": [{"type": "text", "text": "Sold."}]}}]
+    }
     key = store.key(ask("Say hello."))
     store.add_exchange(Exchange(said, key=opaque_key(question), request=question))
     store.add_exchange(opaque_exchange(listing, wire))
