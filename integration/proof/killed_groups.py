@@ -43,7 +43,8 @@ def test_asks(n):
     get(f"question {{n}}.1")
 """
 _RECORD: Final = [sys.executable, "-m", "cortex_replay", "record", "--store", "llm", "--"]
-_PYTEST: Final = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
+_PLUGINS: Final = ["-p", "xdist.plugin", "-p", "cortex_replay.pytest_plugin", "-p", "no:cacheprovider"]
+_PYTEST: Final = [sys.executable, "-m", "pytest", "-q", *_PLUGINS, "-n", "2"]
 
 
 def kill_command(folder: Path, random: Random) -> Results | None:
@@ -112,4 +113,5 @@ def _environment(url: str) -> dict[str, str]:
         name: os.environ[name] for name in ("PATH", "LANG", "HOME", "XDG_STATE_HOME") if name in os.environ
     }
     own = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": REAL_KEY}
-    return kept | own | {"PYTHONPATH": str(here), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Others that happen to be installed take longer to load than the tests take.
+    return kept | own | {"PYTHONPATH": str(here), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -37,7 +37,7 @@ Kill = Callable[[Path, Random], Results | None]
 
 def prove(scale: Scale, tell: Tell) -> list[Row]:
     calls, moments = scale.pick(40, 300, 1300), scale.pick(40, 500, 1300)
-    commands, suites = scale.pick(6, 90, 348), scale.pick(4, 40, 249)
+    commands, suites = scale.pick(6, 120, 348), scale.pick(4, 60, 249)
     commits = scale.pick(20, 200, 1300)
     total, done = calls + 2 * moments + commands + suites + commits, count(1)
 
