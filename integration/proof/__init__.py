@@ -5,5 +5,7 @@
     python -m integration.proof --short        in a few minutes, with fewer cases
     python -m integration.proof --long         with more cases
 
+Planted bugs and flakiness take hours: those two publish what runs of theirs have kept in ``.proof/``.
+
 Each module here is one proof: it makes rows, ours and those of others, of the same test.
 """

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 __all__ = [
     "FILE",
     "KEPT",
+    "NothingKept",
     "Number",
     "Proof",
     "Proven",
@@ -30,6 +31,10 @@ FILE: Final = Path(__file__).resolve().parents[2] / "docs/proof.json"
 KEPT: Final = FILE.parents[1] / ".proof"
 """Where runs of hours keep what they have found."""
 Number = int | float
+
+
+class NothingKept(Exception):
+    """A proof only publishes what a run of hours has kept, and there is none, or none that has ended."""
 
 
 class Scale(Enum):

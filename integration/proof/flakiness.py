@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import machine
-from integration.proof.figures import KEPT, Row, Scale, Tell
+from integration.proof.figures import KEPT, NothingKept, Row, Scale, Tell
 
 __all__ = ["prove"]
 
@@ -29,9 +29,7 @@ _SPIN: Final = "while True: pass"
 
 def prove(_: Scale, tell: Tell) -> list[Row]:
     if not _LOG.exists():
-        raise FileNotFoundError(
-            "no run is kept yet: python -m integration.proof.flakiness --times 20 --load 8"
-        )
+        raise NothingKept("no run is kept yet: python -m integration.proof.flakiness --times 20 --load 8")
     runs: dict[int, list[dict[str, Any]]] = {}
     for line in _LOG.read_text().splitlines():
         run = json.loads(line)

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from integration.proof.figures import KEPT, Row, Scale, Tell
+from integration.proof.figures import KEPT, NothingKept, Row, Scale, Tell
+from tests.mutants.catalogue import load
 
 __all__ = ["prove"]
 
@@ -28,8 +29,7 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
     """A sample of them, what a run has kept, or that run.
 
     Raises:
-        FileNotFoundError: No run has kept anything.
-        ValueError: It was stopped before its end.
+        NothingKept: No run has kept anything, or it was stopped before its end.
     """
     if scale is Scale.SHORT:
         with TemporaryDirectory() as folder:
@@ -41,12 +41,13 @@ def prove(scale: Scale, tell: Tell) -> list[Row]:
         _run(["--json", str(_FILE)], tell)
     command = f"python -m tests.mutants --json {_FILE.relative_to(_ROOT)}"
     if not _FILE.exists():
-        raise FileNotFoundError(f"no run is kept yet: {command}")
+        raise NothingKept(f"no run is kept yet: {command}")
     document = json.loads(_FILE.read_text())
     if not all(trial["is_checked"] for trial in document["trials"]):
-        raise ValueError(f"the run was stopped; let it go on: {command}")
+        raise NothingKept(f"the run was stopped; let it go on: {command}")
     tell(1, 1)
-    return [_row(document, f"those in the list, at commit {document['commit']}")]
+    tried = f"{len(document['trials'])} of {len(load())} in the list"
+    return [_row(document, f"{tried}, at commit {document['commit']}")]
 
 
 def _run(options: list[str], tell: Tell) -> None:

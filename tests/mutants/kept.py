@@ -26,6 +26,7 @@ class Kept:
     """
 
     def __init__(self, path: Path, commit: str, mutants: Sequence[Mutant]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._commit = path, commit
         self._lock = threading.Lock()
         self.trials = _read(path, commit, {mutant.name: mutant for mutant in mutants})
