@@ -27,8 +27,8 @@ __all__ = ["run"]
 _RECORDINGS = 10_000
 _CHANGED = 500
 _ROUNDS = 3
-_LIMIT_S = 10.0
-_MOST_TIMES = 40
+_LIMIT_S = 4.0
+_MOST_TIMES = 20
 _NAMES = ("-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "commit.gpgsign=false")
 
 
