@@ -114,10 +114,10 @@ LIES: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("protocol", "name", "made"),
-    sample(product(PROTOCOLS, LIES, [whole_wire, stream_wire]), 2, kind=lambda case: case[1:]),
-)
+LYING = sample(product(PROTOCOLS, LIES, [whole_wire, stream_wire]), 2, kind=lambda case: case[1:])
+
+
+@pytest.mark.parametrize(("protocol", "name", "made"), LYING)
 def test_a_response_that_its_wire_does_not_say_is_refused(
     protocol: str, name: str, made: Any, tmp_path: Path
 ) -> None:
@@ -150,9 +150,10 @@ BROKEN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("protocol", "name"), sample(product(PROTOCOLS, BROKEN), 2, kind=lambda case: case[1])
-)
+SILENT = sample(product(PROTOCOLS, BROKEN), 2, kind=lambda case: case[1])
+
+
+@pytest.mark.parametrize(("protocol", "name"), SILENT)
 def test_a_wire_that_holds_no_answer_is_refused(protocol: str, name: str, tmp_path: Path) -> None:
     changed = {
         key: value for key, value in (whole_wire(protocol) | BROKEN[name]).items() if value is not None
