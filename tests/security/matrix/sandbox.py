@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cortex_replay.store.index.index import parse_index
-from tests import warm
 from tests.builder import StoreBuilder
-from tests.security.matrix.rows import ASK_RECORDED, asking
+from tests.security.matrix.rows import ASK_RECORDED, PROGRAM, asking
 from tests.security.matrix.sinks import Sink, own_address
 
 if TYPE_CHECKING:
@@ -218,7 +217,9 @@ class Workshop:
         """Run the program for its honest user."""
         base = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {"HOME": str(self.top), "OPENAI_BASE_URL": f"{self.own.url}/v1", "OPENAI_API_KEY": "none" * 5}
-        done = warm.run(list(arguments), cwd=tree, env={**base, **own})
+        done = subprocess.run(
+            [PROGRAM, *arguments], cwd=tree, env={**base, **own}, capture_output=True, check=False
+        )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
     @staticmethod
