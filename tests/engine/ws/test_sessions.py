@@ -186,11 +186,11 @@ def test_bytes_and_texts_that_are_no_json_are_played_too_and_the_end_comes_when_
 def test_audio_that_somebody_cut_in_a_recording_is_compared_as_far_as_it_goes() -> None:
     """In lists, too; other audio, and another message around it, are no match."""
     messages = ClientMessages()
-    cut = {"blake3": blake3_hex(b"some"), "bytes": 4, PREFIX: True}
+    cut: dict[str, Any] = {"blake3": blake3_hex(b"some"), "bytes": 4, PREFIX: True}
 
     said = messages.read(json.dumps({"item": {"content": [{"type": "input_audio", "audio": PCM}]}}))
     assert messages.is_last(said, {"item": {"content": [{"type": "input_audio", "audio": cut}]}})
     assert not messages.is_last(said, {"item": {"content": [{"type": "other", "audio": cut}]}})
-    other = {**cut, "blake3": blake3_hex(b"same")}
+    other: dict[str, Any] = {**cut, "blake3": blake3_hex(b"same")}
     assert not messages.is_last(said, {"item": {"content": [{"type": "input_audio", "audio": other}]}})
     assert not messages.is_last(said, {"item": {"content": []}})
