@@ -63,8 +63,13 @@ _WHY: Final[dict[tuple[str, str], str]] = {
         "lines of each are compared as well."
     ),
     ("record", "10,000 answers"): (
-        "About half of a call is httpx, which vcrpy goes through as well. Most of the rest is looking for "
-        "secrets, in the request and again in the whole recording, and staging, which vcrpy does not do."
+        "A third of a call is httpx, which vcrpy goes through as well. Most of the rest is looking for "
+        "secrets, in the request and again in the whole recording, and staging each answer as it comes, "
+        "which vcrpy does not do."
+    ),
+    ("commit", "one answer onto 100,000 rows"): (
+        "The tables by key of so many rows fit into no cache of a processor. A store as large as this has "
+        "shards, unless it is held back for this row."
     ),
 }
 """By bench and the start of a row's title."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpcore
@@ -57,7 +58,7 @@ class _Server:
     def __init__(self) -> None:
         self.transport = ServerTransport(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         self.connections: list[_Connection] = []
-        self.transport._pool.create_connection = self._connect  # type: ignore[method-assign]
+        self.transport._pool.create_connection = self._connect  # type: ignore[method-assign, assignment]
 
     def _connect(self, _: httpcore.Origin) -> _Connection:
         self.connections.append(_Connection(len(self.connections)))
@@ -148,11 +149,11 @@ def test_only_a_few_are_kept_to_spare() -> None:
 def test_what_nobody_took_for_a_while_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps(server: _Server) -> None:
         await server.ask_at_once(2)
-        monkeypatch.setattr(server_pool.time, "monotonic", lambda: now + server_pool._SPARE_S + 1)
+        monkeypatch.setattr(time, "monotonic", lambda: now + server_pool._SPARE_S + 1)
         assert await server.ask() == 1  # which says itself whether it is too old
         assert server.open_numbers == [1]
 
-    now = server_pool.time.monotonic()
+    now = time.monotonic()
     _with_server(steps)
 
 
