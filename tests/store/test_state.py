@@ -9,8 +9,9 @@ import pytest
 from cortex_replay import StoreIo
 from cortex_replay.errors import Finding, FixtureIntegrityFailed
 from cortex_replay.store.directory import DirectorySource
+from cortex_replay.store.journal import STATE_FOLDER
 from cortex_replay.store.staging import find_abandoned
-from cortex_replay.store.state import STATE_FOLDER, open_state, refusal_of, state_problem
+from cortex_replay.store.state import open_state, refusal_of, state_problem
 from tests.builder import StoreBuilder
 
 
