@@ -35,7 +35,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _LENGTH: Final = struct.Struct("!I")
 _NUMBER: Final = struct.Struct("!i")
 _LEFT_OUT: Final = ("cortex_replay.pytest_plugin", "cortex_replay.testing", "cortex_replay.__main__")
-_READ_AT_START: Final = ("PYTHON", "LC_")
+_READ_AT_START: Final = ("PYTHON", "LC_", "COVERAGE_")
 _EXECUTED: Final = ("preexec_fn", "pass_fds", "process_group", "user", "group", "umask", "executable")
 """What a fork does not do."""
 
