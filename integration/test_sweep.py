@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.adapters.fake_provider import FakeProvider
-from tests.cli.programs import PROGRAM, ROOT
+from tests.cli.programs import ROOT
 from tests.gateway.upstream import REAL_KEY, model_server
+from tests.warm import PROGRAM
 
 
 def sweep(tmp_path: Path, agent: str, *options: str) -> tuple[int, Any, str]:

@@ -13,8 +13,9 @@ import yaml  # type: ignore[import-untyped]
 
 from cortex_replay import Answer, Fixture, LlmRequest, Store
 from cortex_replay.types import ToolCall
-from tests.cli.programs import ASK, PROGRAM
+from tests.cli.programs import ASK
 from tests.servers.forge import WRITER, Forge
+from tests.warm import PROGRAM
 from tests.workflow_steps import Job
 
 __all__ = [

@@ -16,10 +16,11 @@ import yaml  # type: ignore[import-untyped]
 
 from cortex_replay import Store
 from tests.cli.commands import run
-from tests.cli.programs import PROGRAM, TWICE, Shell
+from tests.cli.programs import TWICE, Shell
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.reviews import COMMAND, ROOT, commit, git, make_origin
 from tests.servers.forge import WRITER, Forge, forge_server
+from tests.warm import PROGRAM
 from tests.workflow_steps import Job, fill
 
 USED: Final = dict.fromkeys(
