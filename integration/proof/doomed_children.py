@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from glob import iglob
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryFile
@@ -101,9 +102,9 @@ def killed_command(
 
 def _is_alive(group: int) -> bool:
     """Whether a thread of a group is not dead yet, and so holds the locks of its process still."""
-    for path in Path("/proc").glob("[0-9]*/task/*/stat"):
+    for path in iglob("/proc/[0-9]*/task/*/stat"):  # that of Path fails if a process goes meanwhile
         try:
-            _, _, fields = path.read_text().rpartition(")")
+            _, _, fields = Path(path).read_text().rpartition(")")
         except OSError:  # it has just gone
             continue
         state, _, its_group = fields.split()[:3]
