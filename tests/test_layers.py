@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "cortex_replay"
@@ -35,13 +36,28 @@ LAYERS = [
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 
 
+@cache
+def import_statements(source: str) -> list[ast.Import | ast.ImportFrom]:
+    """Also those inside functions and under TYPE_CHECKING. No expression holds one, so none is looked at."""
+    found: list[ast.Import | ast.ImportFrom] = []
+    blocks: list[ast.AST] = [ast.parse(source)]
+    while blocks:
+        node = blocks.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, part, ())
+            blocks += inner if isinstance(inner, list) else ()  # an expression's own is no block
+    return found
+
+
 def imported_areas(source: str) -> Iterator[str]:
-    """The areas a module imports, also inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(ast.parse(source)):
+    """The areas a module imports."""
+    for node in import_statements(source):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, "imports are absolute"
             is_root = node.module == "cortex_replay"
             names = [f"cortex_replay.{alias.name}" if is_root else node.module or "" for alias in node.names]
@@ -81,6 +97,12 @@ def test_the_check_sees_a_planted_violation() -> None:
     """An import upward, sideways or inside a function is found."""
     assert violations("types", "from cortex_replay.store import Store") != []
     assert violations("wire", "def f():\n    import cortex_replay.store.store") != []
+    for block in (
+        "if x:\n  pass\nelse:\n  {}",
+        "try:\n  pass\nexcept E:\n  {}",
+        "match x:\n  case 1:\n    {}",
+    ):
+        assert violations("wire", block.format("from cortex_replay.store import Store")) != []
     assert violations("gateway", "from cortex_replay.interception import intercept") != []
     assert violations("store", "from cortex_replay import adapters") != []
     assert violations("store", "from cortex_replay.types import LlmRequest") == []
@@ -92,20 +114,19 @@ def test_only_two_places_may_import_the_http_client() -> None:
     The one other place asks no model but a forge, from a command of its own.
     """
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-                tops = {name.split(".")[0] for name in names}
-                foreign = {"yaml"} if path.match("cassettes/documents.py") else set()  # others', read safely
-                assert not tops & ({"pickle", "marshal", "yaml", "shelve"} - foreign), path
-                may_ask = path.parent == PACKAGE / "adapters/http" or path == PACKAGE / "forge/client.py"
-                assert not tops & {"httpx", "httpcore"} or may_ask, path
+        for node in import_statements(path.read_text()):
+            names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            tops = {name.split(".")[0] for name in names}
+            foreign = {"yaml"} if path.match("cassettes/documents.py") else set()  # others', read safely
+            assert not tops & ({"pickle", "marshal", "yaml", "shelve"} - foreign), path
+            may_ask = path.parent == PACKAGE / "adapters/http" or path == PACKAGE / "forge/client.py"
+            assert not tops & {"httpx", "httpcore"} or may_ask, path
 
 
 def imported_files(path: Path, package: Path = PACKAGE) -> set[Path]:
     """The files of the package that one of them imports, also for its types alone."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path.read_text()):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]

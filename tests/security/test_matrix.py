@@ -22,7 +22,7 @@ from tests.security.matrix.sandbox import CANARIES, Workshop
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and process groups")
 
 _Cell = tuple[Row, Plant]
-_CELLS = 20
+_CELLS = 12
 """In `make test`."""
 _RAN_PACKAGE = "programs: module-cortex_replay of the repository was run"
 
