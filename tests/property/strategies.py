@@ -10,9 +10,9 @@ from tests.sampling import IS_TORTURE
 
 
 def effort(examples: int) -> settings:
-    """Seeded and a sixth of them in ``make test``, random and a hundred times as many in ``make torture``."""
+    """Seeded and a tenth of them in ``make test``, random and a hundred times as many in ``make torture``."""
     return settings(
-        max_examples=examples * 100 if IS_TORTURE else max(5, examples // 6),
+        max_examples=examples * 100 if IS_TORTURE else max(5, examples // 10),
         derandomize=not IS_TORTURE,
         deadline=None,
         database=None,

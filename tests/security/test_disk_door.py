@@ -54,15 +54,15 @@ def is_writing_mode(node: ast.Call, position: int, *, of_path: bool = False) -> 
 
 def writes_in(source: str) -> Iterator[str]:
     """Every call that may write, rename or remove, however the module got hold of it."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     yield from sorted(name for name in names.values() if name.partition(".")[0] in MODULES_THAT_WRITE)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name | ast.Attribute):
             name = dotted(node, names)
             module, _, function = name.rpartition(".")

@@ -33,6 +33,7 @@ from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import StoreBuilder
 from tests.cli.programs import Shell, served
 from tests.gateway.conftest import gateway_over
+from tests.sampling import sample
 from tests.waiting import wait_until
 
 MIB = 2**20
@@ -79,7 +80,7 @@ def strangers(port: int, path: str, *lines: str, chunk: bytes = b"") -> Iterator
 
 
 @on_linux
-@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("is_chunked", sample([False, True], 1))
 def test_the_bodies_of_strangers_take_little_memory(shell: Shell, is_chunked: bool) -> None:
     """In replay, where anybody on this machine is served; it was 4.5 MB for each of them, and more."""
     line = "transfer-encoding: chunked" if is_chunked else f"content-length: {32 * MIB}"
@@ -498,8 +499,8 @@ def test_bodies_that_do_not_come_hold_no_room_that_others_wait_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
 ) -> None:
     """Two connections and two bytes kept everybody else's large bodies out, for as long as they liked."""
-    monkeypatch.setattr("cortex_replay.gateway.room._GRACE_S", 0.5)
-    monkeypatch.setattr("cortex_replay.gateway.room._SLOWEST", 64 * MIB)
+    monkeypatch.setattr("cortex_replay.gateway.room._GRACE_S", 0.1)
+    monkeypatch.setattr("cortex_replay.gateway.room._SLOWEST", 320 * MIB)
     asked = ASKED | {"messages": [{"role": "user", "content": "q" * 100_000}]}
     with gateway_over(tmp_path) as gateway, contextlib.ExitStack() as stack:
         for _ in range(6):  # the later ones wait for room themselves, and then hold it in their turn
@@ -507,7 +508,7 @@ def test_bodies_that_do_not_come_hold_no_room_that_others_wait_for(
             stack.enter_context(connection)
             line = f"content-length: {32 * MIB}"
             connection.sendall(head(gateway.port, "/openai/v1/chat/completions", line) + b"{")
-        time.sleep(1.0 if is_late else 0.2)
+        time.sleep(0.25 if is_late else 0.1)
         answer = httpx.post(f"{gateway.url()}/v1/chat/completions", json=asked, timeout=60)
         assert answer.status_code == 424
 
@@ -521,7 +522,7 @@ def test_a_slow_body_that_nobody_waits_for_has_its_time(
     with gateway_over(tmp_path) as gateway, socket.create_connection(("127.0.0.1", gateway.port)) as sent:
         sent.sendall(head(gateway.port, "/openai/v1/chat/completions", f"content-length: {len(body)}"))
         for start in range(0, len(body), 50_000):
-            time.sleep(0.2)
+            time.sleep(0.05)
             sent.sendall(body[start : start + 50_000])
         sent.settimeout(10)
         assert b" 424 " in sent.recv(65536)

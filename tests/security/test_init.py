@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner, Result
 
 from cortex_replay.cli.main import main
+from tests.sampling import sample
 
 TARGETS = [
     "INDEX.toml",
@@ -72,7 +73,7 @@ def test_a_link_in_the_place_of_a_target_stops_it(
     assert snapshot(clone.parent) == before
 
 
-@pytest.mark.parametrize("leads_to", ["outside", "outside/file", "outside/new"])
+@pytest.mark.parametrize("leads_to", sample(["outside", "outside/file", "outside/new"], 1))
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
@@ -173,21 +174,24 @@ def test_a_store_with_a_control_character_is_refused(clone: Path, character: str
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "plain/llm",
-        "with space",
-        'a"b',
-        "a: b # c",
-        "--json",
-        "[a, b]",
-        "*x &y !z",
-        "a\\b",
-        "$(touch x)",
-        "ä ö",
-        "~",
-        "%s{store}",
-        "' || touch x || '",
-    ],
+    sample(
+        [
+            "plain/llm",
+            "with space",
+            'a"b',
+            "a: b # c",
+            "--json",
+            "[a, b]",
+            "*x &y !z",
+            "a\\b",
+            "$(touch x)",
+            "ä ö",
+            "~",
+            "%s{store}",
+            "' || touch x || '",
+        ],
+        4,
+    ),
 )
 def test_the_hook_names_exactly_the_store(clone: Path, name: str) -> None:
     """pre-commit reads YAML, then splits words as a shell does."""

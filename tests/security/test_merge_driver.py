@@ -18,6 +18,7 @@ from cortex_replay import Store
 from cortex_replay.store.fixture import Answer
 from cortex_replay.store.git.merge_driver import mend_driver
 from tests.builder import StoreBuilder, ask, fixture_of
+from tests.sampling import sample
 from tests.security.test_git import IDENTITY, SHADOWS, answers, commit, git, record, run
 
 DRIVER = "merge.cortex-replay.driver"
@@ -124,7 +125,10 @@ def test_an_environment_in_the_work_tree_merges(inside: Project, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "name", ["bin/python", "pyvenv.cfg", f"{SITE}/x.pth", f"{SITE}/click.py", f"{SITE}/cortex_replay/x.py"]
+    "name",
+    sample(
+        ["bin/python", "pyvenv.cfg", f"{SITE}/x.pth", f"{SITE}/click.py", f"{SITE}/cortex_replay/x.py"], 2
+    ),
 )
 def test_an_environment_that_a_branch_holds_files_in_is_not_run(
     inside: Project, marker: Path, name: str
@@ -146,12 +150,15 @@ def test_an_environment_that_a_branch_holds_files_in_is_not_run(
 
 @pytest.mark.parametrize(
     "variables",
-    [
-        {"GIT_LITERAL_PATHSPECS": "1"},
-        {"GIT_GLOB_PATHSPECS": "1"},
-        {"GIT_NOGLOB_PATHSPECS": "1"},
-        {"GIT_ICASE_PATHSPECS": "1"},
-    ],
+    sample(
+        [
+            {"GIT_LITERAL_PATHSPECS": "1"},
+            {"GIT_GLOB_PATHSPECS": "1"},
+            {"GIT_NOGLOB_PATHSPECS": "1"},
+            {"GIT_ICASE_PATHSPECS": "1"},
+        ],
+        1,
+    ),
     ids=str,
 )
 def test_how_git_was_called_makes_no_difference(
@@ -254,7 +261,11 @@ GOOD = [
 
 @pytest.mark.parametrize(
     ("command", "line"),
-    [*(("verify", line) for line in OLD), ("verify --staged", OLD[0]), ("init --driver-only", OLD[0])],
+    [
+        *(("verify", line) for line in sample(OLD, 2)),
+        ("verify --staged", OLD[0]),
+        ("init --driver-only", OLD[0]),
+    ],
 )
 def test_a_driver_of_an_earlier_version_is_mended(builder: StoreBuilder, line: str, command: str) -> None:
     git(builder.root, "init", "-q")
@@ -328,7 +339,7 @@ def test_a_driver_that_cannot_be_mended_is_named(builder: StoreBuilder) -> None:
     assert "git config --unset-all" in said
 
 
-@pytest.mark.parametrize("name", ["--help", "a\nerror: b\x1b[31m", "$(touch ran)'; touch ran; '"])
+@pytest.mark.parametrize("name", sample(["--help", "a\nerror: b\x1b[31m", "$(touch ran)'; touch ran; '"], 1))
 def test_the_name_of_a_folder_is_neither_option_nor_command(tmp_path: Path, marker: Path, name: str) -> None:
     """Nor does it steer a terminal, when there is a conflict to be told."""
     root = tmp_path / "project"
@@ -403,7 +414,7 @@ def test_the_hooks_that_pre_commit_installs_are_isolated(
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("way", ["file", "link", "common", "named"])
+@pytest.mark.parametrize("way", sample(["file", "link", "common", "named"], 2))
 @pytest.mark.parametrize("command", ["init", "verify"])
 def test_an_archive_does_not_lead_to_the_configuration_of_another_clone(
     tmp_path: Path, way: str, command: str

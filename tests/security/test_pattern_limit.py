@@ -86,6 +86,7 @@ def test_every_place_that_takes_a_pattern() -> None:
         asyncio.run(script.complete(messages_of(text)))
 
 
+@pytest.mark.skipif(not IS_TORTURE, reason="waits for the limit as it is: make torture")
 def test_a_command_ends(tmp_path: Path) -> None:
     """With the limit as it is, in a process of its own: no key is made, and the setting is named."""
     (tmp_path / "cortex-replay.toml").write_text("normalisers.slow = '(a+)+#'\nprovider = 'echo'\n")

@@ -1,6 +1,6 @@
 """Of the keys that a service may give out, each is found, whatever characters it happened to get.
 
-Two hundred of each kind, each in one of the places; at full length 4,000, each in three of them.
+A hundred of each kind, each in one of the places; at full length 4,000, each in three of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.redact.figures import false_hits
 from tests.redact.kinds import ALNUM, BASE64, HEX, IN_CONTEXT, KINDS, WORD, Maker, some
 from tests.sampling import IS_TORTURE
 
-EACH = 4000 if IS_TORTURE else 200
+EACH = 4000 if IS_TORTURE else 100
 CLEAN = 10_000 if IS_TORTURE else 150
 MOST_MISSED = 0.001
 

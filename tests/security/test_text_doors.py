@@ -21,12 +21,21 @@ _WRITES = ("write", "writelines", "buffer")
 _STAGES = ("add", "replace", "add_exchange")
 
 
+def name_of(node: ast.expr) -> str:
+    """Its text; a name with dots, as nearly all are, without the long way through Python's own."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{name_of(node.value)}.{node.attr}"
+    return ast.unparse(node)
+
+
 def calls_in(source: str) -> Iterator[tuple[int, str]]:
     """Every call and every name that is taken from elsewhere, with its line, as ``sys.stdout.write``."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call | ast.Attribute | ast.Name):
             target = node.func if isinstance(node, ast.Call) else node
-            yield node.lineno, ast.unparse(target) + ("()" if isinstance(node, ast.Call) else "")
+            yield node.lineno, name_of(target) + ("()" if isinstance(node, ast.Call) else "")
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, f"from {node.module} import {alias.name}") for alias in node.names)
 

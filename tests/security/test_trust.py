@@ -28,6 +28,7 @@ from cortex_replay.config.trust import CLIENT, Consent, needed_consent
 from cortex_replay.errors import ConfigError
 from cortex_replay.run import Run
 from cortex_replay.run.adapters import adapter_for
+from tests.sampling import sample
 
 SECRET = "wJalr" + "XUtnFEMI" + "K7MDENG9bPxRfiCY" + "0KEY"
 EVIL = "http://llm.attacker.example"
@@ -207,7 +208,7 @@ for i, header in enumerate({headers!r}):
     return clone.run_process(*words, "--", sys.executable, "-c", code).splitlines()[: len(headers)]
 
 
-@pytest.mark.parametrize("words", [_RECORD, _FORK])
+@pytest.mark.parametrize("words", sample([_RECORD, _FORK], 1))
 def test_the_gateway_injects_no_key(clone: Clone, sink: Sink, words: tuple[str, ...]) -> None:
     """For a client that has none; nor where a replay goes on live."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"\nkey_env = "AWS_SECRET_ACCESS_KEY"')
@@ -217,7 +218,7 @@ def test_the_gateway_injects_no_key(clone: Clone, sink: Sink, words: tuple[str, 
     assert f"cortex-replay trust {EVIL} AWS_SECRET_ACCESS_KEY" in said
 
 
-@pytest.mark.parametrize("words", [_RECORD, (*_FORK, "--no-key")])
+@pytest.mark.parametrize("words", sample([_RECORD, (*_FORK, "--no-key")], 1))
 def test_the_gateway_passes_on_no_key_of_a_client(clone: Clone, sink: Sink, words: tuple[str, ...]) -> None:
     """Who thinks that it speaks to its provider. One without a key may ask any server, as ever."""
     clone.says(f'[providers.openai]\nbase_url = "{EVIL}"')

@@ -27,7 +27,7 @@ from tests.torture.strace import Event, trace
 from tests.torture.test_power_loss import Judge
 
 MOST: Final = 20_000 if IS_TORTURE else 200
-STEP: Final = 1 if IS_TORTURE else 3
+STEP: Final = 1 if IS_TORTURE else 5
 CREATIONS: Final = [name for name in ROADS if name.startswith("create")]
 
 
