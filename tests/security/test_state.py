@@ -24,6 +24,7 @@ from cortex_replay.store.marks import user_marker
 from tests.builder import StoreBuilder, ask, fixture_of
 from tests.cassettes.conftest import interaction, write
 from tests.nested import LIGHT
+from tests.sampling import sample
 
 STATE: Final = ".cortex-replay"
 ANSWER: Final = render_fixture(fixture_of(ask("Planted?"), Answer("Planted.")))
@@ -334,7 +335,7 @@ def make_hard_link(path: Path) -> None:
     path.hardlink_to(home_above(path) / "notes.json")
 
 
-@pytest.mark.parametrize("make", [make_link, make_dangling, make_hard_link, os.mkfifo, Path.mkdir])
+@pytest.mark.parametrize("make", sample([make_link, make_dangling, make_hard_link, os.mkfifo, Path.mkdir], 2))
 @pytest.mark.parametrize("command", ["record", "index --adopt-staged"])
 def test_names_of_ours_that_are_taken(
     clone: StoreBuilder, beside: Beside, make: Callable[[Path], None], command: str

@@ -106,7 +106,7 @@ def test_commits_survive_a_loss_of_power(calm: list[Event], judge: Judge) -> Non
     assert len(outcome.states) > 50
 
 
-@pytest.mark.parametrize(("way", "commit"), sample(product(traced.WAYS, ["first", "second"]), 2))
+@pytest.mark.parametrize(("way", "commit"), sample(product(traced.WAYS, ["first", "second"]), 1))
 def test_so_do_commits_and_recoveries_after_kills_and_refusals(judge: Judge, way: str, commit: str) -> None:
     """At every call of a commit, and at two calls after each other; and the next writer can go on."""
     wrong: list[str] = []
