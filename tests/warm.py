@@ -234,7 +234,27 @@ def _main() -> NoReturn:
     _serve(socket.socket(fileno=int(sys.argv[1])))
     from cortex_replay.cli.entry import main  # noqa: PLC0415 - as the installed script does
 
-    sys.exit(main())
+    try:
+        status: object = main()
+    except SystemExit as error:
+        status = error.code
+    _end(status)
+
+
+def _end(status: object) -> NoReturn:
+    """End as Python does, but take apart nothing of what was loaded: most commands take less time than that.
+
+    What cannot be written at the end, and a status that is a text, is left to Python.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        if status is None or isinstance(status, int):
+            os._exit(status or 0)
+    sys.exit(status)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
