@@ -16,7 +16,6 @@ from cortex_replay.store.fixture import Answer
 from integration.proof.doomed_children import LOST, STUCK, UNREADABLE, Results, killed_command
 from tests.adapters.fake_provider import Exchange, serving_in_thread
 from tests.builder import ask, fixture_of
-from tests.cli.programs import ASK
 from tests.gateway.upstream import REAL_KEY, answer
 
 __all__ = ["kill_command", "kill_suite"]
@@ -27,13 +26,24 @@ _MOMENTS: Final = (0, *range(1, _CALLS), *[_CALLS] * 4)
 _START_S: Final = 0.5
 _DELAY_S: Final = 0.1
 _SAID: Final = "said"
+_ASK: Final = """
+import json, os, urllib.request
+def ask(text):
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), key)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return json.load(opener.open(request))["choices"][0]["message"]["content"]
+"""
+"""With a client that the plugin intercepts."""
 _KEEP: Final = f"""
 def get(text):
     ask(text)
     with open({_SAID!r}, "a") as file: file.write(text + "\\n")
 """
-_ASKING: Final = f"{ASK}{_KEEP}\nfor n in range({_CALLS}): get(f'question {{n}}')"
-_TESTS: Final = f"""{ASK}{_KEEP}
+_ASKING: Final = f"{_ASK}{_KEEP}\nfor n in range({_CALLS}): get(f'question {{n}}')"
+_TESTS: Final = f"""{_ASK}{_KEEP}
 import pytest
 
 @pytest.mark.llm_replay

@@ -25,7 +25,8 @@ ask("Hello."), ask("You are given " + what + ", which is to be read."), ask("Bye
 WARM = ASK + MAP
 """Asks otherwise once its cache is warm."""
 NOISE = ASK + "import os; ask('Hello.'); ask(f'The tests took {os.getpid()} ms.')"
-SCOPED_NOISE = NOISE.replace('"content-type"', '"x-cortex-replay-scope": "a", "content-type"')
+IN_SCOPE = ("Content-Type:", r"X-Cortex-Replay-Scope: a\r\nContent-Type:")
+SCOPED_NOISE = NOISE.replace(*IN_SCOPE)
 SOMETIMES = """
 import pathlib
 cache = pathlib.Path("cache")
@@ -34,7 +35,7 @@ cache.touch()
 """
 MORE = ASK + MAP.replace('ask("Bye.")', 'ask("Bye.") if cache.read_text() else cache.write_text("x")')
 """Makes a call more once its cache is warm."""
-SCOPED = WARM.replace('"content-type"', '"x-cortex-replay-scope": "a", "content-type"')
+SCOPED = WARM.replace(*IN_SCOPE)
 HISTORY = WARM.replace(
     '[{"role": "user", "content": text}]', '[{"role": "user", "content": part} for part in text.split("|")]'
 ).replace('ask("Bye.")', 'ask("You are given " + what + ", which is to be read.|Go on.")')

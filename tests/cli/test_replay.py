@@ -53,7 +53,7 @@ def test_a_probe_without_an_answer_does_not_fail(shell: Shell, provider: FakePro
     """A program lives without the list of models: no answer was due."""
     shell.record(TWICE, provider.url)
     probing = ASK + (
-        "import contextlib\nask('one')\n"
+        "import contextlib, urllib.request\nask('one')\n"
         "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n"
         "with contextlib.suppress(OSError): opener.open(os.environ['OPENAI_BASE_URL'] + '/models')"
     )
@@ -97,7 +97,7 @@ def test_a_command_that_calls_nobody_fails(shell: Shell, provider: FakeProvider)
 def test_a_call_around_the_gateway_is_refused_and_named(shell: Shell, provider: FakeProvider) -> None:
     shell.record(TWICE, provider.url)
     around = ASK + (
-        "import contextlib\nask('one')\n"
+        "import contextlib, urllib.request\nask('one')\n"
         "for url in ('https://api.example.com/v1', 'http://plain.example.com/x'):\n"
         "    with contextlib.suppress(OSError): urllib.request.urlopen(url, timeout=5)\n"
     )
