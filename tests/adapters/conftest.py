@@ -6,12 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from cortex_replay.adapters.http import client
 from tests.servers.llamacpp import is_available, start_llamacpp
 
 # Its assertions should show what they compared, as those of a test module do.
 pytest.register_assert_rewrite("tests.adapters.conformance")
 
 API_KEY = "sesame"
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between attempts that fail; a test that counts them sets its own."""
+    monkeypatch.setattr(client, "_FIRST_PAUSE_S", 0.01)
 
 
 @pytest.fixture(scope="session")

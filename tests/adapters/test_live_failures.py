@@ -193,7 +193,7 @@ def test_the_deadline_counts_everything(dialect: Dialect, call: Call) -> None:
     assert error.timeout_ms == 200
     assert "timeout after 200 ms, waiting for http://127.0.0.1:" in str(error)
 
-    outcome, provider = run(dialect, call, hang_up, request=ask(timeout_ms=700), max_retries=1000)
+    outcome, provider = run(dialect, call, hang_up, request=ask(timeout_ms=300), max_retries=1000)
     assert isinstance(outcome, Transport | Timeout)
     assert len(provider.received) < 100
 

@@ -107,8 +107,10 @@ class Sdks:
 
 
 @pytest.fixture
-def faulty(recorded: Path) -> Iterator[Callable[..., Sdks]]:
-    """SDKs before a gateway in which something goes wrong."""
+def faulty(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Sdks]]:
+    """SDKs before a gateway in which something goes wrong; they try again soon, unless it says when."""
+    for sdk in (anthropic, openai):
+        monkeypatch.setattr(f"{sdk.__name__}._base_client.INITIAL_RETRY_DELAY", 0.01)
     with gateway_over(recorded) as gateway:
         made: list[Sdks] = []
 

@@ -17,6 +17,7 @@ from cortex_replay.gateway import Gateway
 from cortex_replay.modes import AnyMode
 from cortex_replay.run import Run
 from cortex_replay.run.environment import command_environment
+from tests import warm
 from tests.gateway.upstream import REAL_KEY, model_server
 from tests.pytest_plugin.conftest import VARIABLES, record, run_in_process
 
@@ -142,22 +143,22 @@ def test_a_command_that_cannot_be_told_is_named(
     result.stdout.fnmatch_lines(["warning: the command around these tests could not be told of them: *"])
 
 
+def replay(project: pytest.Pytester, test: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a test behind the command, as at a shell."""
+    theirs = ("PYTHON", "LC_", "COVERAGE_")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+    for name in VARIABLES:
+        variables.pop(name, None)
+    ours = f"PYTHONPATH={Path(__file__).parents[2]}"
+    suite = ["env", ours, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test]
+    return warm.run(["replay", *options, "--", *suite], cwd=project.path, env=variables, text=True)
+
+
 def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
-    """As at a shell; its store is the one that was named there."""
+    """Its store is the one that was named at the shell."""
     record(project.path / "elsewhere", "one", "two")
     project.makepyfile(TESTS)
-    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    ours = [sys.executable, "-m", "cortex_replay", "replay", "--store", "elsewhere", "--fail-on", "miss"]
-    theirs = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_ask"]
-    done = subprocess.run(
-        [*ours, "--", *theirs],
-        cwd=project.path,
-        env=variables | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = replay(project, "test_ask", "--store", "elsewhere", "--fail-on", "miss")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
     assert "cortex-replay: 3 hits, 0 misses, 0 recorded, 0 live" in done.stderr
@@ -183,27 +184,10 @@ def test_a_test_that_swallows_a_miss_fails_the_replay(project: pytest.Pytester) 
             assert httpx.post(URL + "/messages", json=body).is_error
         """
     )
-    variables = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    variables |= {"PYTHONPATH": str(Path(__file__).parents[2])}
-
-    def replay(test: str, *options: str) -> subprocess.CompletedProcess[str]:
-        ours = [sys.executable, "-m", "cortex_replay", "replay", "--store", "llm", *options]
-        theirs = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test]
-        return subprocess.run(
-            [*ours, "--", *theirs],
-            cwd=project.path,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-
-    swallowed = replay("test_question")
+    swallowed = replay(project, "test_question", "--store", "llm")
     assert (swallowed.returncode, "1 passed" in swallowed.stdout) == (3, True), swallowed.stderr
     assert "error: something was asked that is not recorded: " in swallowed.stderr
-    assert replay("test_question", "--allow-miss").returncode == 0
-    assert replay("test_models").returncode == 0
+    assert replay(project, "test_models", "--store", "llm").returncode == 0
 
 
 def test_labels_reach_the_gateway_that_records(
