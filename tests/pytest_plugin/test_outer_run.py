@@ -157,7 +157,20 @@ def replay(project: pytest.Pytester, test: str, *options: str) -> subprocess.Com
 def test_replay_of_a_marked_suite_exits_well(project: pytest.Pytester) -> None:
     """Its store is the one that was named at the shell."""
     record(project.path / "elsewhere", "one", "two")
-    project.makepyfile(TESTS)
+    project.makepyfile(
+        """
+        import os
+        import httpx, pytest  # not an SDK: each of them takes a second to import
+
+        @pytest.mark.llm_replay
+        @pytest.mark.parametrize("text", ["one", "two", "one"])
+        def test_ask(text, llm_recording):
+            body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+            answer = httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json=body).json()
+            assert answer["choices"][0]["message"]["content"] == f"You said: {text}"
+            assert len(llm_recording.calls) == 1
+        """
+    )
     done = replay(project, "test_ask", "--store", "elsewhere", "--fail-on", "miss")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
