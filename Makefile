@@ -61,7 +61,8 @@ format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(BIN)/ruff format --quiet .
 
 # Whatever takes a part of its cases in `make test`.
-SAMPLED := tests/adapters tests/property tests/torture tests/security tests/store tests/misses tests/run tests/pytest_plugin tests/engine/mcp tests/test_workflows.py
+SAMPLED := tests/adapters tests/cli tests/property tests/torture tests/security tests/store tests/misses tests/run tests/pytest_plugin tests/engine/mcp \
+  tests/test_workflows.py
 torture: $(VENV)/.dev ## The randomised and the crash tests, at full length; 64 recorders over S3 (needs go)
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest -n 2 $(SAMPLED)
 	CORTEX_REPLAY_TORTURE=1 $(BIN)/pytest integration/remote/test_fleet.py

@@ -17,9 +17,9 @@ from tests.warm import PROGRAM, run, start
 ROOT = Path(__file__).parents[2]
 ASK = """
 import json, os, socket, sys
-def ask(text):
+def post(body):
     address, _, path = os.environ["OPENAI_BASE_URL"].removeprefix("http://").partition("/")
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]})
+    body = json.dumps({"model": "m", **body})
     key = os.environ["OPENAI_API_KEY"]
     head = f"Host: {address}\\r\\nAuthorization: Bearer {key}\\r\\nContent-Type: application/json\\r\\n"
     head += f"Content-Length: {len(body)}\\r\\nConnection: close\\r\\n\\r\\n"
@@ -29,7 +29,9 @@ def ask(text):
         status, (_, _, answer) = stream.readline(), stream.read().partition(b"\\r\\n\\r\\n")
     if b" 200 " not in status:
         raise OSError(status)
-    return json.loads(answer)["choices"][0]["message"]["content"]
+    return json.loads(answer)["choices"][0]["message"]
+def ask(text):
+    return post({"messages": [{"role": "user", "content": text}]})["content"]
 """
 """Without an HTTP client: to import one takes longer than all else that these programs do."""
 TWICE = ASK + "print(ask('one')); print(ask('two'))"

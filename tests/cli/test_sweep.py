@@ -18,19 +18,15 @@ from cortex_replay.redact.redactor import Redactor
 from cortex_replay.store import FixtureKey
 from tests.adapters.fake_provider import FakeProvider
 from tests.cli import commands
-from tests.cli.programs import Result, Shell
+from tests.cli.programs import ASK, Result, Shell
 
-# Needs nothing but the standard library, and so starts at once: a sweep starts it again for every cell.
-AGENT = """
-import json, os, sys, urllib.request
+# Needs little of the standard library, and so starts at once: a sweep starts it again for every cell.
+AGENT = (
+    ASK
+    + """
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 def ask(messages):
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    body = {"model": "m", "messages": messages, "tools": TOOLS}
-    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), key)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return json.load(opener.open(request))["choices"][0]["message"]
+    return post({"messages": messages, "tools": TOOLS})
 def use_tools(messages):
     message = ask(messages)
     calls = message.get("tool_calls") or []
@@ -51,6 +47,7 @@ messages = [{"role": "user", "content": "Weather in Paris?"}]
 messages += steadily(use_tools, messages)
 print(steadily(ask, messages)["content"])
 """
+)
 FRAGILE, STEADY = (AGENT.replace("TRIES", tries) for tries in ("1", "3"))
 
 
