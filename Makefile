@@ -40,12 +40,13 @@ COVERED := tests/engine tests/redact tests/store tests/wire tests/types tests/te
   tests/gateway/test_kept_prompts.py tests/sharing/test_reading.py
 # Tests of these parts that work hard and reach nothing more: tracing doubles what they take.
 UNTRACED := tests/redact/test_figures.py tests/redact/test_linear.py tests/store/git/test_living_in_git.py
+REST := $(filter-out $(COVERED),$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py)) $(UNTRACED)
 suite: $(VENV)/.dev ## The tests alone, with the coverage of five parts
 	@rm -rf $(VENV)/coverage && mkdir $(VENV)/coverage
 	MAKEFLAGS= $(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(COVERED) $(UNTRACED:%=--ignore=%)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
-	MAKEFLAGS= $(BIN)/pytest -q -n 3 --dist worksteal tests $(UNTRACED) $(COVERED:%=--ignore=%)
+	MAKEFLAGS= $(BIN)/pytest -q -n 3 --dist worksteal $(REST) $(COVERED:%=--ignore=%)
 
 lint: style types ## ruff and mypy, strict
 

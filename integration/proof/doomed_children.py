@@ -102,7 +102,7 @@ def killed_command(
 
 def _is_alive(group: int) -> bool:
     """Whether a thread of a group is not dead yet, and so holds the locks of its process still."""
-    for path in iglob("/proc/[0-9]*/task/*/stat"):  # that of Path fails if a process goes meanwhile
+    for path in iglob("/proc/[0-9]*/task/*/stat"):  # noqa: PTH207 - Path.glob fails if one goes
         try:
             _, _, fields = Path(path).read_text().rpartition(")")
         except OSError:  # it has just gone
