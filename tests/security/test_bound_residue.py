@@ -27,7 +27,6 @@ from tests.engine.http.harness import PATHS, ask, run_over
 from tests.gateway.conftest import gateway_over
 from tests.gateway.upstream import REAL_KEY
 from tests.property.places import Place, render
-from tests.sampling import sample
 from tests.servers.websockets import socket_upstream
 from tests.waiting import LONGEST_S
 
@@ -225,9 +224,7 @@ def _arguments(call: ToolCall) -> str:
     return json.dumps(call.arguments, ensure_ascii=False, sort_keys=True)
 
 
-ALL: Final = sample(
-    [(protocol, is_stream) for protocol in WIRES for is_stream in (False, True)], 1, kind=lambda call: call[0]
-)
+ALL: Final = [(protocol, is_stream) for protocol in WIRES for is_stream in (False, True)]
 
 
 def test_completions(server: FakeProvider, tmp_path: Path) -> None:
