@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Final
 
+import anyio
 import httpcore
 import httpx
 
@@ -47,8 +48,9 @@ class _ServerPool(httpcore.AsyncConnectionPool):
         self._busy.add(connection)
         try:
             response = await connection.handle_async_request(request)
-        except BaseException:  # it has closed itself
+        except BaseException:  # it need not have closed itself: a cancellation may come before it sends
             self._busy.discard(connection)
+            await _close(connection)
             raise
         assert isinstance(response.stream, AsyncIterable)  # noqa: S101 - that of an asynchronous connection
         return httpcore.Response(
@@ -65,6 +67,8 @@ class _ServerPool(httpcore.AsyncConnectionPool):
         self._busy.remove(connection)
         if connection.is_idle():
             self._spare.append((time.monotonic(), connection))
+        else:
+            await _close(connection)
         await self._close_old()
 
     async def aclose(self) -> None:
@@ -72,7 +76,7 @@ class _ServerPool(httpcore.AsyncConnectionPool):
         self._busy.clear()
         self._spare.clear()
         for connection in connections:
-            await connection.aclose()
+            await _close(connection)
 
     async def _take(self) -> httpcore.AsyncConnectionInterface | None:
         """The connection that was used last, if the server has not closed it since."""
@@ -80,7 +84,7 @@ class _ServerPool(httpcore.AsyncConnectionPool):
             _, connection = self._spare.pop()
             if not connection.has_expired():
                 return connection
-            await connection.aclose()
+            await _close(connection)
         return None
 
     async def _close_old(self) -> None:
@@ -88,7 +92,13 @@ class _ServerPool(httpcore.AsyncConnectionPool):
         too_old = time.monotonic() - _SPARE_S
         while self._spare and (len(self._spare) > _MOST_SPARE or self._spare[0][0] < too_old):
             _, connection = self._spare.popleft()
-            await connection.aclose()
+            await _close(connection)
+
+
+async def _close(connection: httpcore.AsyncConnectionInterface) -> None:
+    """Close a connection that nobody knows of any more, also in a call that is cancelled."""
+    with anyio.CancelScope(shield=True):
+        await connection.aclose()
 
 
 class _Body:
@@ -108,7 +118,8 @@ class _Body:
         return aiter(self._stream)
 
     async def aclose(self) -> None:
-        try:
-            await self._stream.aclose()  # type: ignore[attr-defined]
-        finally:
-            await self._pool.give_back(self._connection)
+        with anyio.CancelScope(shield=True):  # or a cancelled call would leave its connection open
+            try:
+                await self._stream.aclose()  # type: ignore[attr-defined]
+            finally:
+                await self._pool.give_back(self._connection)

@@ -21,9 +21,13 @@ class _Connection(httpcore.AsyncConnectionInterface):
     def __init__(self, number: int) -> None:
         self.number = number
         self.is_open, self.is_done, self.is_stale, self.is_broken = True, True, False, False
+        self.stops_before: str = ""
+        """Where the call on it is cancelled: before it sends, or before it lets the answer go."""
 
     async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
         assert self.is_open
+        if self.stops_before == "sending":
+            raise asyncio.CancelledError
         if self.is_broken:
             self.is_open = False
             raise httpcore.ReadError("broken")
@@ -49,6 +53,8 @@ class _Content:
         self._connection.is_done = True
 
     async def aclose(self) -> None:
+        if self._connection.stops_before == "letting go":
+            raise asyncio.CancelledError
         self._connection.is_open = self._connection.is_open and self._connection.is_done
 
 
@@ -134,6 +140,20 @@ def test_a_connection_that_broke_is_not_used_again() -> None:
             await server.ask()
         assert await server.ask() == 1
         await server.transport.aclose()
+
+    _with_server(steps)
+
+
+@pytest.mark.parametrize("moment", ["sending", "letting go"])
+def test_a_call_that_is_cancelled_leaves_no_connection_open(moment: str) -> None:
+    async def steps(server: _Server) -> None:
+        await server.ask()
+        server.connections[0].stops_before = moment
+
+        with pytest.raises(asyncio.CancelledError):
+            await (await server.send()).aclose()
+        assert server.open_numbers == []
+        assert await server.ask() == 1
 
     _with_server(steps)
 
