@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import ssl
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.builder import StoreBuilder
 from tests.nested import LIGHT
 from tests.sampling import SEED_VARIABLE, TORTURE_VARIABLE, seed
 from tests.servers.s3 import S3Server, start_moto
+from tests.tracing import Tracing
 from tests.waiting import LONGEST_S
 
 # Before the first test that imports one of them: helpers explain their assertions as tests do.
@@ -26,6 +28,12 @@ pytest.register_assert_rewrite("tests.torture.doomed", "tests.torture.plans")
 # No law depends on how quick the machine is.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Coverage need not see what pytest does between tests."""
+    if (trace := sys.gettrace()) is not None:
+        config.pluginmanager.register(Tracing(trace))
 
 
 def pytest_collection_finish() -> None:
