@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ import pytest
 from cortex_replay import LlmRequest, PromptCachePlan, blake3_hex
 from cortex_replay.canonical import exchange_bytes, f32_text, is_encodable, require_contract_writer
 from tests.builder import ask
+from tests.cases import each
 from tests.golden import read_vectors
 
 # The reference itself is wrong, or Python cannot say it (docs/key.md).
@@ -18,7 +20,7 @@ EXCEPTIONS = {"reference_misparses_float", "some_null", "non_finite_temperature"
 VECTORS = [line for line in read_vectors("prompt_hash.jsonl") if not EXCEPTIONS & set(line["flags"])]
 
 
-@pytest.mark.parametrize("line", VECTORS, ids=lambda line: line["name"])
+@each(VECTORS, itemgetter("name"))
 def test_canonical_bytes_and_hash_are_those_of_the_reference(line: dict[str, Any]) -> None:
     """Byte for byte what crtx-llm 0.1.1 hashes."""
     request = LlmRequest(**line["request"])

@@ -25,6 +25,7 @@ WHOLE_PROJECT = {
     "action",
     "agents_page",
     "benchmarks",
+    "cases",
     "clients_page",
     "layers",
     "mirror",

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from types import FrameType
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
-
-
-class Trace(Protocol):
-    """What ``sys.settrace`` takes."""
-
-    def __call__(self, frame: FrameType, event: str, arg: Any, /) -> Any: ...
 
 
 class Tracing:
     """Pauses a trace function of the main thread between the parts of a test."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Callable[..., Any]) -> None:
         self._trace = trace
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from cortex_replay.canonical import JsonValue
 from cortex_replay.redact.patterns import PATTERNS, SHORT_PATTERNS, Pattern
 from cortex_replay.redact.redactor import Hit, Redactor
 from cortex_replay.redact.search import rule_names
+from tests.cases import each
 from tests.property.strategies import effort, json_values
 from tests.redact.kinds import ALNUM, HEX, IN_CONTEXT, KINDS, Secret, some
 from tests.redact.planted import ENCODINGS, fixture, pieces_of
@@ -42,7 +44,7 @@ texts = st.lists(loose | planted | st.sampled_from(["[REDACTED:openai]", GITHUB,
 )
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS)
+@each(ALL_KINDS)
 def test_each_kind_is_cut_out_under_its_name(kind: str) -> None:
     """What stands around it stays, but for the padding of base64 and the lines of a key file."""
     for seed in range(20):
@@ -125,7 +127,7 @@ def _without_strings(value: JsonValue) -> JsonValue:
     return value
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS)
+@each(ALL_KINDS)
 def test_arguments_stay_json_and_say_the_same_in_both_forms(kind: str) -> None:
     """Cut out of the text of a tool call or of its parsed arguments, the result is the same JSON."""
     redactor = Redactor()
@@ -279,7 +281,7 @@ def test_every_rule_has_a_kind_planted_or_is_of_the_common_form() -> None:
     assert len(rule_names()) > 80
 
 
-@pytest.mark.parametrize("rule", PATTERNS.patterns, ids=lambda rule: f"{rule.name} {rule.anchor}")
+@each(PATTERNS.patterns, lambda rule: f"{rule.name} {rule.anchor}")
 def test_every_rule_finds_something(rule: Pattern) -> None:
     """Its prefix and enough random characters of one of the usual alphabets."""
     befores = (" ", "?", "acme", "a1b2c3d4e5f6g7", "x eyJhbGciOiJIUzI1NiJ9")
@@ -290,6 +292,7 @@ def test_every_rule_finds_something(rule: Pattern) -> None:
     assert Redactor().text(text)[1] != []
 
 
+@cache
 def _tails() -> list[str]:
     random = Random(2)
     upper = ALNUM[26:52] + "0123456789"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import cortex_replay
 from cortex_replay import LlmError, LlmResponse, Upstream
 from cortex_replay.wire import WIRES
 from cortex_replay.wire.failures import upstream_error
+from tests.cases import each
 
 VECTORS = Path(__file__).parents[1] / "vectors/answers.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in VECTORS.read_text().split("\n") if line]
-rows = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 
 
 def raw_of(row: dict[str, Any]) -> bytes:
@@ -50,7 +51,7 @@ def said(response: LlmResponse) -> dict[str, Any]:
     }
 
 
-@rows
+@each(ROWS, itemgetter("name"))
 def test_an_answer_says_what_it_says(row: dict[str, Any]) -> None:
     """Text, reasoning, tool calls and finish reason; or status, type and message of an error."""
     if "expect_error" in row:
@@ -71,7 +72,7 @@ def test_an_answer_says_what_it_says(row: dict[str, Any]) -> None:
 STREAMS = [row for row in ROWS if row["stream"]]
 
 
-@pytest.mark.parametrize("row", STREAMS, ids=[row["name"] for row in STREAMS])
+@each(STREAMS, itemgetter("name"))
 def test_it_says_the_same_a_byte_at_a_time(row: dict[str, Any]) -> None:
     raw = raw_of(row)
 

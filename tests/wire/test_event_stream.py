@@ -21,6 +21,7 @@ from cortex_replay.wire.event_stream import (
     write_message,
 )
 from cortex_replay.wire.recording import event_bytes, event_in
+from tests.cases import each
 
 HELLO = event_message("contentBlockDelta", b'{"delta":{"text":"Hi \xc3\xa9"}}')
 STOP = event_message("messageStop", b"{}")
@@ -64,7 +65,7 @@ def test_every_type_of_header_is_passed_over_and_texts_are_kept() -> None:
     assert message == Message({"t": "ok"}, b"x")
 
 
-@pytest.mark.parametrize("at", range(len(HELLO)))
+@each(range(len(HELLO)))
 def test_a_single_wrong_bit_is_an_error(at: int) -> None:
     """Wherever it is; a length that grew may also just wait for more."""
     broken = bytearray(HELLO + STOP)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import pytest
 
 from cortex_replay import InvalidRequest
 from cortex_replay.wire import WIRES
+from tests.cases import each
 
 VECTORS = Path(__file__).parents[1] / "vectors/lift.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in VECTORS.read_text().split("\n") if line]
 BY_NAME = {row["name"]: row for row in ROWS}
-rows = pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+rows = each(ROWS, itemgetter("name"))
 
 
 def test_there_are_enough_of_them() -> None:
@@ -52,7 +55,7 @@ def test_a_lifted_body_is_lowered_to_the_same_key(row: dict[str, Any]) -> None:
 SAME = [row for row in ROWS if "same_as" in row or "same_key_as" in row]
 
 
-@pytest.mark.parametrize("row", SAME, ids=[row["name"] for row in SAME])
+@each(SAME, itemgetter("name"))
 def test_bodies_that_a_model_cannot_tell_apart_have_one_key(row: dict[str, Any]) -> None:
     other = BY_NAME[row.get("same_as") or row["same_key_as"]]
 
@@ -82,8 +85,9 @@ NO_BODIES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("protocol", WIRES)
-@pytest.mark.parametrize("body", NO_BODIES, ids=str)
-def test_what_is_no_body_is_refused(protocol: str, body: Any) -> None:
+@each(product(WIRES, NO_BODIES))
+def test_what_is_no_body_is_refused(case: tuple[str, Any]) -> None:
+    protocol, body = case
+
     with pytest.raises(InvalidRequest):
         WIRES[protocol].lift(body)
