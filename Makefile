@@ -43,8 +43,10 @@ COVERED := tests/engine tests/redact tests/store tests/wire tests/types tests/te
 # Tests of these parts that work hard and reach nothing more: tracing doubles what they take.
 UNTRACED := tests/redact/test_figures.py tests/redact/test_linear.py tests/store/git/test_living_in_git.py
 REST := $(filter-out $(COVERED),$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py)) $(UNTRACED)
-# Once, by one process that nobody traces: or each worker compiles all that it collects, at the same time.
+# Once, by one process that is not traced: or each worker compiles all that it collects, at the same time. And the
+# whole package, since sandboxes of tests write no bytecode.
 $(VENV)/.compiled: $(VENV)/.dev
+	@$(BIN)/python -m compileall -q cortex_replay
 	@MAKEFLAGS= $(BIN)/pytest --collect-only -qq >/dev/null && touch $@ || true  # the suite says what is wrong
 
 suite: $(VENV)/.compiled ## The tests alone, with the coverage of five parts
