@@ -52,6 +52,18 @@ ABOUT: Final = {
 """A sentence or two for each bench, in Markdown."""
 
 _WHY: Final[dict[tuple[str, str], str]] = {
+    ("bytes", "index, listing and hashes"): (
+        "Reading and hashing the files takes as long as all of `b3sum`. The rest is the index, the list of "
+        "files, and that the two agree (ADR 25)."
+    ),
+    ("full", "everything about"): (
+        "Each request is hashed again, which `crtx-llm` does not check; the rest is some forty calls from "
+        "Python for each file (ADR 25)."
+    ),
+    ("plugin", "an empty run"): (
+        "It is the time to load the plugin and its settings. This run was beside other work, which makes "
+        "absolute times longer."
+    ),
     ("plugin", "added to a test"): (
         "More than half of it is paid once: the first marked test loads the engine, the store and the "
         "settings, and pytest walks them when it collects garbage at its end. The more tests a run has, the "
@@ -59,13 +71,19 @@ _WHY: Final[dict[tuple[str, str], str]] = {
     ),
     ("miss", "a miss explained"): (
         "Every recording is opened, read and compared, since an index of their words on disk could be stale. "
-        "To open and read the files takes half of the time. Where both ends of a request differ, the long "
-        "lines of each are compared as well."
+        "To open and read the files takes half of the time."
+    ),
+    ("miss", "  three words"): (
+        "As above; and the long lines of each recording are compared, since both ends of the request differ."
     ),
     ("record", "10,000 answers"): (
         "A third of a call is httpx, which vcrpy goes through as well. Most of the rest is looking for "
         "secrets, in the request and again in the whole recording, and staging each answer as it comes, "
         "which vcrpy does not do."
+    ),
+    ("commit", "one answer onto 100,000 rows, with shards"): (
+        "There are 256 shards at any size, so with four times the rows a shard has four times as many, and a "
+        "commit reads and writes one of them."
     ),
     ("commit", "one answer onto 100,000 rows"): (
         "The tables by key of so many rows fit into no cache of a processor. A store as large as this has "
